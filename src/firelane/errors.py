@@ -1,0 +1,42 @@
+"""The errors that Firelane shows to its users, each in one line.
+
+    FirelaneError               show this to the user in one line
+    |-- ScenarioError           a scenario file or value is wrong
+    |-- PlanError               a plan cannot be read or does not fit its scenario
+    `-- InfeasibleError         no plan meets the minimum shares and loss bounds
+
+Anything else that escapes is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class FirelaneError(Exception):
+    """Something the user can mend: what was wrong, where, and what to do."""
+
+
+class ScenarioError(FirelaneError):
+    """A scenario that cannot be used: `source` (a file), `key` (a dotted path) and `problem`."""
+
+    def __init__(self, problem: str, *, key: str = "", source: str = "") -> None:
+        self.problem = problem
+        self.key = key
+        self.source = source
+        super().__init__(": ".join(part for part in (source, key, problem) if part))
+
+
+class PlanError(FirelaneError):
+    """A plan that cannot be read, written or applied to the scenario at hand."""
+
+
+class InfeasibleError(FirelaneError):
+    """The least that must be delivered over `link` needs more than it can carry."""
+
+    def __init__(self, link: str, needed_load: float, allowed_load: float) -> None:
+        self.link = link
+        self.needed_load = needed_load
+        self.allowed_load = allowed_load
+        super().__init__(
+            f"links.{link}: min_share, max_loss and tolerance alone need load {needed_load:.3f}, "
+            f"but headroom leaves {allowed_load:.3f}; relax them, lower headroom or raise bandwidth"
+        )

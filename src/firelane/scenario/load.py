@@ -1,0 +1,174 @@
+"""A scenario from a YAML file, from plain data, or by the name of one that ships with Firelane."""
+
+from __future__ import annotations
+
+import difflib
+import gc
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from firelane.errors import ScenarioError
+from firelane.mqtt import TopicTree, filter_problem, topic_problem
+from firelane.scenario.model import DEFAULT_LINK, Scenario, scenario_type
+from firelane.scenario.yaml_text import MOST_BYTES, parse_yaml
+
+
+def load(source: str | Path) -> Scenario:
+    """The scenario in a file, or the shipped one of that name (`office-fire`, `firedex`, ...)."""
+    path = Path(source)
+    if not path.exists() and (shipped := shipped_scenarios().get(str(source))):
+        path = shipped
+    return from_text(_read(path), source=str(source))
+
+
+def from_text(text: str, *, source: str = "") -> Scenario:
+    """The scenario in a YAML text."""
+    data = parse_yaml(text, source)
+    if data is None:
+        raise ScenarioError("the file is empty; see `firelane generate office-fire` for one to start from",
+                            source=source)  # fmt: skip
+    if not isinstance(data, dict):
+        raise ScenarioError("this is not a scenario: it must be a mapping that starts with e.g. `name: mine`",
+                            source=source)  # fmt: skip
+    return from_data(data, source=source)
+
+
+def from_data(data: Mapping[str, Any], *, source: str = "") -> Scenario:
+    """The scenario in plain data (from YAML, JSON or code), checked whole."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        scenario = scenario_type().validate_python(data)
+    except ValidationError as problems:
+        raise _first_problem(problems, source) from None
+    finally:
+        if collecting:
+            gc.enable()
+    check(scenario, source=source)
+    return scenario
+
+
+def shipped_scenarios() -> dict[str, Path]:
+    """The scenarios that come with Firelane, by name: inside the wheel, or beside the sources."""
+    package = Path(__file__).parents[1] / "scenarios"
+    folder = package if package.is_dir() else Path(__file__).parents[3] / "scenarios"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def check(scenario: Scenario, *, source: str = "") -> None:
+    """Refuse names that refer to nothing, filters that match nothing, and malformed topics."""
+    for name in scenario.topics:
+        if problem := topic_problem(name):
+            raise ScenarioError(problem, key=f"topics.{name}", source=source)
+    links = {*scenario.links, DEFAULT_LINK}
+    for name, publisher in scenario.publishers.items():
+        if publisher.link is not None and publisher.link not in links:
+            raise _unknown(publisher.link, "link", links, f"publishers.{name}.link", source)
+        for topic in publisher.publishes:
+            if topic not in scenario.topics:
+                raise _unknown(topic, "topic", scenario.topics, f"publishers.{name}.publishes", source)
+    tree = TopicTree(scenario.topics)
+    good: set[str] = set()
+    for name, subscriber in scenario.subscribers.items():
+        if subscriber.link not in links:
+            raise _unknown(subscriber.link, "link", links, f"subscribers.{name}.link", source)
+        for topic_filter in subscriber.subscribes:
+            if topic_filter not in good:
+                _check_filter(topic_filter, tree, scenario, f"subscribers.{name}.subscribes", source)
+                good.add(topic_filter)
+
+
+def _check_filter(topic_filter: str, tree: TopicTree, scenario: Scenario, key: str, source: str) -> None:
+    if problem := filter_problem(topic_filter):
+        raise ScenarioError(problem, key=f"{key}.{topic_filter}", source=source)
+    if topic_filter.startswith("$share/"):
+        raise ScenarioError("shared groups are formed by live clients; name the plain filter here",
+                            key=f"{key}.{topic_filter}", source=source)  # fmt: skip
+    if not tree.matching(topic_filter):
+        hint = _close(topic_filter, scenario.topics)
+        raise ScenarioError(f"this filter matches no topic{hint or '; add the topic or correct the filter'}",
+                            key=f"{key}.{topic_filter}", source=source)  # fmt: skip
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise ScenarioError("this is a folder; name a scenario file", source=str(path))
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise ScenarioError(f"{size / 1e6:.0f} MB is more than the {MOST_BYTES / 1e6:.0f} MB a scenario "
+                                "may have; use wildcards or split it", source=str(path))  # fmt: skip
+        with path.open("rb") as file:  # a device or pipe has no size: read no more than allowed
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        hint = _close(str(path), shipped_scenarios()) or f"; shipped ones: {', '.join(shipped_scenarios())}"
+        raise ScenarioError(f"there is no such file or shipped scenario{hint}", source=str(path)) from None
+    except OSError as problem:
+        raise ScenarioError(f"this file cannot be read: {problem.strerror}", source=str(path)) from None
+    if len(content) > MOST_BYTES:
+        raise ScenarioError(f"more than {MOST_BYTES / 1e6:.0f} MB; use wildcards or split it", source=str(path))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise ScenarioError(f"byte {problem.start} is not UTF-8 text; is this a scenario file?",
+                            source=str(path)) from None  # fmt: skip
+    if "\0" in text:
+        raise ScenarioError("this is a binary file, not a scenario", source=str(path))
+    return text
+
+
+def _first_problem(problems: ValidationError, source: str) -> ScenarioError:
+    errors = problems.errors(include_url=False, include_input=True)
+    first = errors[0]
+    key = ".".join(str(part) for part in first["loc"] if part not in ("[key]", "tuple[float, ...]"))
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return ScenarioError(_plain_words(first) + more, key=key, source=source)
+
+
+def _plain_words(error: Any) -> str:
+    kind, given = error["type"], error.get("input")
+    if kind == "value_error":
+        return str(error["ctx"]["error"])
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"there is no such key{_close(str(error['loc'][-1]), _keys_at(error['loc']))}"
+    if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        return "this key is missing; add it"
+    if kind in ("dataclass_type", "dict_type", "mapping_type"):
+        return f'"{_short(given)}" is not a mapping; write keys and values, e.g. {{key: value}}'
+    if kind == "literal_error":
+        return f'"{_short(given)}" is not one of {error["ctx"]["expected"]}'
+    message = error["msg"][0].lower() + error["msg"][1:]
+    return f'"{_short(given)}": {message}'
+
+
+def _keys_at(location: tuple[Any, ...]) -> Iterable[str]:
+    """The keys that would have been right where a wrong one stood."""
+    schema: Any = scenario_type().json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
+    for part in location[:-1]:
+        schema = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
+        schema = schema.get("properties", {}).get(str(part)) or schema.get("additionalProperties") or {}
+        for choice in schema.get("anyOf", ()):
+            if "$ref" in choice:
+                schema = choice
+    schema = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
+    return list(schema.get("properties", {}))
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _unknown(name: str, what: str, known: Iterable[str], key: str, source: str) -> ScenarioError:
+    hint = _close(name, known) or f"; define it under {what}s"
+    return ScenarioError(f'"{_short(name)}" is not a {what} of this scenario{hint}', key=key, source=source)
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    if len(names) <= 20_000 and (close := difflib.get_close_matches(name, names, n=1)):
+        return f"; did you mean {close[0]}?"
+    return f"; keys here are: {', '.join(names)}" if 0 < len(names) <= 12 else ""

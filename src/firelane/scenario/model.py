@@ -1,0 +1,261 @@
+"""What is exchanged: topics, publishers, subscribers and their needs, links, brokers.
+
+Attributes are in SI units and say so; the YAML keys are the shorter aliases. Checks that concern one
+value sit with it, checks between parts (unknown references, filters without a topic) in `checks`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
+
+from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, WEIGHT, Quantity
+
+UtilityKind = Literal["log", "linear", "saturating", "step", "piecewise"]
+MOST_PRIORITIES = 16
+DEFAULT_LINK = "default"
+
+# What MQTT and the layers below add to a payload on the wire (`overhead: auto`): Ethernet 14, IP 20,
+# TCP with time stamps 32; then packet type, topic length and an empty MQTT 5 property list.
+TCP_IP_ETHERNET_BYTES = 66
+MQTT_FIXED_BYTES = 1 + 2 + 1
+
+
+def _optional(quantity: Quantity) -> BeforeValidator:
+    return BeforeValidator(lambda value: None if value is None else quantity.parse(value))
+
+
+def _overhead(value: object) -> float | None:
+    if value == "auto":
+        return None
+    try:
+        return SIZE.parse(value)
+    except ValueError as problem:
+        raise ValueError(f'{problem}, or "auto"') from None
+
+
+def _sizes(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError("an empty list of sizes; write at least one, e.g. [90 B, 500 B]")
+        return tuple(SIZE.parse(one) for one in value)
+    if value not in ("exponential", "fixed"):
+        raise ValueError(f'"{value}" is not a kind of sizes; write exponential, fixed or a list of sizes')
+    return value
+
+
+def _points(value: object) -> tuple[tuple[float, float], ...] | None:
+    """Check a piecewise utility: from (0, 0) to share 1, rising and concave."""
+    if value is None:
+        return None
+    remedy = "write [share, value] pairs from [0, 0] to share 1, e.g. [[0, 0], [0.3, 0.8], [1, 1]]"
+    try:
+        points = tuple((SHARE.parse(x), WEIGHT.parse(u)) for x, u in value)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(f"these are not points of a utility; {remedy}") from None
+    if len(points) < 2 or points[0] != (0.0, 0.0) or points[-1][0] != 1.0:
+        raise ValueError(f"the points must go from [0, 0] to share 1; {remedy}")
+    slopes = []
+    for (x0, u0), (x1, u1) in zip(points, points[1:], strict=False):
+        if x1 <= x0 or u1 < u0:
+            raise ValueError(f"shares must increase and values may not fall; {remedy}")
+        slopes.append((u1 - u0) / (x1 - x0))
+    if any(later > earlier * (1 + 1e-12) for earlier, later in zip(slopes, slopes[1:], strict=False)):
+        raise ValueError(f"the points must bend downwards (concave); {remedy}")
+    return points
+
+
+_OptionalDuration = Annotated[float | None, _optional(DURATION)]
+_OptionalShare = Annotated[float | None, _optional(SHARE)]
+_OptionalRate = Annotated[float | None, _optional(RATE)]
+_Strict: ConfigDict = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a subscription is worth to its subscriber and what it can bear.
+
+    `knee` shapes `saturating` (the share at which 63 % of the rise is over) and `step` (the share that
+    must arrive); `points` is the curve of `piecewise`, scaled by `weight`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    utility: UtilityKind = "log"
+    weight: Annotated[float, BeforeValidator(WEIGHT.parse)] = 1.0
+    knee: Annotated[float | None, _optional(SHARE)] = None
+    points: Annotated[tuple[tuple[float, float], ...] | None, BeforeValidator(_points)] = None
+    max_delay_s: Annotated[_OptionalDuration, Field(alias="max_delay")] = None
+    max_loss: _OptionalShare = None
+    min_share: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
+    category: str | None = None
+    tolerance: Annotated[float | None, _optional(WEIGHT)] = None
+    keep: Literal["all", "latest"] = "all"
+
+    def __post_init__(self) -> None:
+        if (self.utility == "piecewise") != (self.points is not None):
+            raise ValueError("utility piecewise and points go together; give both or neither")
+        if self.knee is not None and self.utility not in ("saturating", "step"):
+            raise ValueError(f"knee shapes a saturating or step utility, not {self.utility}; remove it")
+        if self.knee == 0:
+            raise ValueError("knee must be more than 0; write e.g. 30 %")
+
+    @property
+    def least_share(self) -> float:
+        """The least share that a plan must keep: min_share, 1 - max_loss, all with a tolerance."""
+        if self.tolerance is not None:
+            return 1.0
+        return max(self.min_share, 0.0 if self.max_loss is None else 1.0 - self.max_loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link shared by all who name it (`each`: one apiece); without a bandwidth it is never the bottleneck."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    bandwidth_bps: Annotated[float | None, _optional(BANDWIDTH), Field(alias="bandwidth")] = None
+    buffer_messages: Annotated[int | None, Field(alias="buffer", ge=1)] = None
+    propagation_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="propagation")] = 0.0
+    loss: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
+    overhead_bytes: Annotated[float | None, BeforeValidator(_overhead), Field(alias="overhead")] = None
+    pace: Annotated[float, BeforeValidator(SHARE.parse), Field(gt=0)] = 0.97
+    switch_hz: Annotated[_OptionalRate, Field(alias="switch_rate", gt=0)] = None
+    each: bool = False
+
+    @property
+    def paced_bps(self) -> float:
+        """What the link is planned and paced at; infinite without a bandwidth."""
+        return math.inf if self.bandwidth_bps is None else self.pace * self.bandwidth_bps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic's payloads: their mean size, and exponential, fixed or as sampled (a list of sizes)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    size_bytes: Annotated[float | None, _optional(SIZE), Field(alias="size")] = None
+    sizes: Annotated[Literal["exponential", "fixed"] | tuple[float, ...], BeforeValidator(_sizes)] = (
+        "exponential"
+    )
+
+    def __post_init__(self) -> None:
+        if (self.size_bytes is None) == isinstance(self.sizes, str):
+            raise ValueError('give a size, e.g. "120 B", or a list of sizes, and not both')
+
+    @property
+    def mean_bytes(self) -> float:
+        if isinstance(self.sizes, tuple):
+            return sum(self.sizes) / len(self.sizes)
+        assert self.size_bytes is not None
+        return self.size_bytes
+
+    @property
+    def variance_bytes2(self) -> float:
+        if self.sizes == "fixed":
+            return 0.0
+        if self.sizes == "exponential":
+            return self.mean_bytes**2
+        return sum((float(size) - self.mean_bytes) ** 2 for size in self.sizes) / len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Who publishes what how often; its optional link is the unmanaged side (FIFO)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    publishes: dict[str, Annotated[float, BeforeValidator(RATE.parse)]]
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which live client is this subscriber: by client id pattern, user, or address range."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    client_id: str | None = None
+    user: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """Who wants what over which link."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    subscribes: dict[str, Annotated[Need, BeforeValidator(lambda value: {} if value is None else value)]]
+    link: str = DEFAULT_LINK
+    match: Match | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """How many messages a second the broker can take in, and hand to each subscriber."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    input_hz: Annotated[_OptionalRate, Field(alias="input_rate", gt=0)] = None
+    output_hz: Annotated[_OptionalRate, Field(alias="output_rate", gt=0)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that is exchanged and over what; `flows` groups each subscriber's subscriptions."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+
+    name: Annotated[str, Field(min_length=1)]
+    priorities: Annotated[int, Field(ge=1, le=MOST_PRIORITIES)] = 9
+    headroom: Annotated[float, BeforeValidator(SHARE.parse), Field(lt=1)] = 0.1
+    flows: Annotated[int | None, Field(ge=1)] = None
+    links: dict[str, Link] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    publishers: dict[str, Publisher] = field(default_factory=dict)
+    subscribers: dict[str, Subscriber] = field(default_factory=dict)
+    brokers: dict[str, Broker] = field(default_factory=dict)
+
+    def link(self, name: str) -> Link:
+        """The named link; `default`, unless the scenario defines it, is each subscriber's own, unlimited."""
+        if name == DEFAULT_LINK and name not in self.links:
+            return Link(each=True, pace=1.0)
+        return self.links[name]
+
+    def digest(self) -> str:
+        """A short fingerprint of the whole scenario, which a plan carries along."""
+        return hashlib.sha256(scenario_type().dump_json(self, by_alias=True)).hexdigest()[:16]
+
+
+@cache
+def scenario_type() -> TypeAdapter[Scenario]:
+    """What reads a Scenario from plain data and writes it back."""
+    return TypeAdapter(Scenario)
+
+
+def overhead_bytes(payload_bytes: float, topic: str, link: Link) -> float:
+    """What the wire adds to one message's payload (contracts, "Size")."""
+    if link.overhead_bytes is not None:
+        return link.overhead_bytes
+    name_bytes = len(topic.encode())
+    remaining = name_bytes + 3 + payload_bytes
+    length_field = 1 if remaining < 128 else 2 if remaining < 16_384 else 3 if remaining < 2_097_152 else 4
+    return name_bytes + MQTT_FIXED_BYTES + length_field + TCP_IP_ETHERNET_BYTES
+
+
+def wire_bytes(payload_bytes: float, topic: str, link: Link) -> float:
+    """Bytes that one message takes on a link: the one rule of predict, simulate and the pacer."""
+    return payload_bytes + overhead_bytes(payload_bytes, topic, link)
+
+
+def plain_data(scenario: Scenario) -> dict[str, Any]:
+    """The scenario as plain data under its YAML keys, defaults left out."""
+    data: dict[str, Any] = scenario_type().dump_python(scenario, by_alias=True, exclude_defaults=True)
+    return data

@@ -1,0 +1,229 @@
+"""Who gets which lane: subscription -> flow (Psi), flow -> priority (Phi), flow -> drop rate (Omega).
+
+Implements: firedex, section 3.1.2.
+Differs:    a subscription that a plan does not name is served in the lowest class, undropped.
+Symbols:    Psi -> subscription_flow, Phi -> flow_priority, Omega -> flow_drop_rate.
+Checked by: tests/scenario/test_plan.py
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firelane.errors import PlanError
+from firelane.scenario.model import MOST_PRIORITIES, Scenario
+from firelane.scenario.routes import Floats, Ints, Routes
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """A decision, in columns: one entry per flow, one per subscription, and why."""
+
+    version: int = 1
+    scenario_digest: str = ""
+    made_by: str = ""
+    links: dict[str, dict[str, float]] = field(default_factory=dict)
+    flow_id: Ints
+    flow_subscriber: list[str]
+    flow_priority: Ints
+    flow_drop_rate: Floats
+    subscriber: list[str]
+    filter: list[str]
+    subscription_flow: Ints  # a position among the flows, not an id
+    delta: list[float | None]
+    placement: dict[str, str] = field(default_factory=dict)
+    promised: dict[str, Any] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        bad = (self.flow_priority < 0) | (self.flow_priority >= MOST_PRIORITIES)
+        if bad.any():
+            raise PlanError(f"flows: priority {self.flow_priority[bad][0]} is not from 0 to {MOST_PRIORITIES - 1}")
+        rate = self.flow_drop_rate
+        if not np.all((rate >= 0) & (rate <= 1)):
+            wrong = rate[~((rate >= 0) & (rate <= 1))][0]
+            raise PlanError(f"flows: drop_rate {wrong} is not from 0 to 1")
+
+    def per_subscription(self, routes: Routes) -> tuple[Ints, Ints, Floats]:
+        """(flow id or -1, priority, drop rate) of every subscription of the routes, in their order."""
+        number = {pair: i for i, pair in enumerate(zip(self.subscriber, self.filter, strict=True))}
+        names = (routes.subscribers[i] for i in routes.subscription_subscriber.tolist())
+        found = np.array([number.get(pair, -1) for pair in zip(names, routes.filters, strict=True)], np.int64)
+        flow = np.where(found >= 0, self.subscription_flow[found] if len(self.subscription_flow) else -1, -1)
+        lowest = routes.scenario.priorities - 1
+        ids = np.append(self.flow_id, -1)
+        priority = np.append(self.flow_priority, lowest)
+        drop_rate = np.append(self.flow_drop_rate, 0.0)
+        if len(priority) > 1 and priority.max() > lowest:
+            raise PlanError(
+                f"the plan uses priority {priority.max()}, but the scenario has classes 0 to {lowest}; "
+                "raise priorities or make a new plan with `firelane tune`"
+            )
+        return ids[flow], priority[flow], drop_rate[flow]
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as plain data, in the shape of its file."""
+        flow_ids = self.flow_id.tolist()
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "scenario_digest": self.scenario_digest,
+            "made_by": self.made_by,
+            "links": self.links,
+            "flows": [
+                {"id": i, "subscriber": s, "priority": p, "drop_rate": d}
+                for i, s, p, d in zip(
+                    flow_ids,
+                    self.flow_subscriber,
+                    self.flow_priority.tolist(),
+                    self.flow_drop_rate.tolist(),
+                    strict=True,
+                )
+            ],
+            "subscriptions": [
+                {"subscriber": s, "filter": f, "flow": flow_ids[n], "delta": d}
+                for s, f, n, d in zip(
+                    self.subscriber, self.filter, self.subscription_flow.tolist(), self.delta, strict=True
+                )
+            ],
+            "placement": self.placement,
+            "promised": self.promised,
+            "why": list(self.why),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, complete or not at all."""
+        target = Path(path)
+        draft = target.with_name(target.name + ".part")
+        try:
+            draft.write_text(json.dumps(self.to_data(), indent=1, allow_nan=False) + "\n")
+            draft.replace(target)
+        except OSError as problem:
+            raise PlanError(f"{target}: cannot write the plan: {problem.strerror}") from None
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan file."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
+        raise PlanError(f"{path}: cannot read the plan: {reason}") from None
+    try:
+        return plan_from_data(json.loads(text))
+    except json.JSONDecodeError as problem:
+        raise PlanError(f"{path}: line {problem.lineno}: this is not JSON; make one with `firelane tune -o`") from None
+    except PlanError as problem:
+        raise PlanError(f"{path}: {problem}") from None
+
+
+def plan_from_data(data: Any) -> Plan:
+    """The plan in plain data; PlanError names the key that is wrong."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise PlanError(f"format: this is not a Firelane plan of format {FORMAT}; make one with `firelane tune -o`")
+    flows = _rows(data, "flows", ("id", "subscriber", "priority", "drop_rate"))
+    subscriptions = _rows(data, "subscriptions", ("subscriber", "filter", "flow"))
+    position = {row["id"]: number for number, row in enumerate(flows)}
+    if len(position) < len(flows):
+        raise PlanError("flows: two flows have the same id; ids must be unique")
+    for number, row in enumerate(subscriptions):
+        if row["flow"] not in position:
+            raise PlanError(f"subscriptions.{number}.flow: there is no flow {row['flow']!r}")
+    return Plan(
+        version=_whole(data.get("version", 1), "version"),
+        scenario_digest=str(data.get("scenario_digest", "")),
+        made_by=str(data.get("made_by", "")),
+        links=dict(data.get("links") or {}),
+        flow_id=np.array([_whole(row["id"], f"flows.{n}.id") for n, row in enumerate(flows)], np.int64),
+        flow_subscriber=[str(row["subscriber"]) for row in flows],
+        flow_priority=np.array([_whole(r["priority"], f"flows.{n}.priority") for n, r in enumerate(flows)], np.int64),
+        flow_drop_rate=np.array([_share(r["drop_rate"], f"flows.{n}.drop_rate") for n, r in enumerate(flows)], float),
+        subscriber=[str(row["subscriber"]) for row in subscriptions],
+        filter=[str(row["filter"]) for row in subscriptions],
+        subscription_flow=np.array([position[row["flow"]] for row in subscriptions], np.int64),
+        delta=[row.get("delta") for row in subscriptions],
+        placement=dict(data.get("placement") or {}),
+        promised=dict(data.get("promised") or {}),
+        why=tuple(str(line) for line in data.get("why") or ()),
+    )
+
+
+def _rows(data: dict[str, Any], key: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    rows = data.get(key)
+    if not isinstance(rows, list):
+        raise PlanError(f"{key}: this must be a list")
+    for number, row in enumerate(rows):
+        missing = [name for name in columns if not isinstance(row, dict) or name not in row]
+        if missing:
+            raise PlanError(f"{key}.{number}: {', '.join(missing)} missing")
+    return rows
+
+
+def _whole(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PlanError(f"{key}: {value!r} is not a whole number")
+    return value
+
+
+def _share(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise PlanError(f"{key}: {value!r} is not a number from 0 to 1")
+    return float(value)
+
+
+def make_plan(
+    routes: Routes,
+    *,
+    subscription_flow: Ints,
+    flow_priority: Ints,
+    flow_drop_rate: Floats,
+    made_by: str,
+    promised: dict[str, Any] | None = None,
+    why: tuple[str, ...] = (),
+    version: int = 1,
+) -> Plan:
+    """A plan for all subscriptions of the routes, in their order."""
+    flow_owner = np.empty(len(flow_priority), np.int64)
+    flow_owner[subscription_flow] = routes.subscription_subscriber
+    names = routes.subscribers
+    scenario: Scenario = routes.scenario
+    return Plan(
+        version=version,
+        scenario_digest=scenario.digest(),
+        made_by=made_by,
+        links={
+            name: {"pace_bps": link.paced_bps}
+            for name, link in scenario.links.items()
+            if link.bandwidth_bps is not None
+        },
+        flow_id=np.arange(len(flow_priority)),
+        flow_subscriber=[names[i] for i in flow_owner.tolist()],
+        flow_priority=flow_priority,
+        flow_drop_rate=flow_drop_rate,
+        subscriber=[names[i] for i in routes.subscription_subscriber.tolist()],
+        filter=routes.filters,
+        subscription_flow=subscription_flow,
+        delta=[None if need.tolerance is None else need.tolerance for need in routes.needs],
+        promised=promised or {},
+        why=why,
+    )
+
+
+def plain_plan(routes: Routes) -> Plan:
+    """The plan of a plain broker: everything in one class, nothing dropped on purpose."""
+    rows = len(routes.filters)
+    return make_plan(
+        routes,
+        subscription_flow=np.arange(rows),
+        flow_priority=np.zeros(rows, np.int64),
+        flow_drop_rate=np.zeros(rows),
+        made_by="plain",
+    )

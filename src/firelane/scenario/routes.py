@@ -1,0 +1,185 @@
+"""A scenario as arrays: which publication becomes which copies over which link.
+
+A *stream* is what one subscriber gets of one topic: the unit that queues see. A *claim* is one
+subscription's interest in a stream; filters of one subscriber that overlap claim the same stream, which
+is carried once, by the claim with the best class (contracts, "Deliveries due").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firelane.mqtt import TopicTree
+from firelane.scenario.model import Link, Need, Scenario, overhead_bytes
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One real link: a scenario link, or one subscriber's (or publisher's) own copy of it."""
+
+    name: str
+    link_name: str
+    link: Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Routes:
+    """Topics, subscriptions, lanes (links), streams and claims of a scenario, numbered and in arrays."""
+
+    scenario: Scenario
+    topics: list[str]
+    topic_mean_bytes: Floats
+    topic_variance_bytes2: Floats
+    # One source per publisher and topic.
+    source_topic: Ints
+    source_lane: Ints  # -1: the publisher has no link
+    source_rate_hz: Floats
+    publisher_lanes: list[Lane]
+    # One subscription per subscriber and filter.
+    subscribers: list[str]
+    subscription_subscriber: Ints
+    filters: list[str]
+    needs: list[Need]
+    subscription_lane: Ints
+    lanes: list[Lane]
+    # One stream per subscriber and topic, sorted by topic; claims sorted by stream.
+    stream_topic: Ints
+    stream_subscriber: Ints
+    stream_lane: Ints
+    claim_stream: Ints
+    claim_subscription: Ints
+
+    @property
+    def topic_rate_hz(self) -> Floats:
+        """Publications per second of each topic, over all publishers."""
+        return np.bincount(self.source_topic, self.source_rate_hz, minlength=len(self.topics))
+
+    def service_s(self) -> tuple[Floats, Floats]:
+        """Per stream: seconds per payload byte on its lane, and seconds of overhead per message."""
+        return self._service_s(self.stream_topic, self.stream_lane, self.lanes)
+
+    def source_service_s(self) -> tuple[Floats, Floats]:
+        """The same for sources on their publishers' lanes (zero without one)."""
+        return self._service_s(self.source_topic, self.source_lane, self.publisher_lanes)
+
+    def _service_s(self, topic: Ints, lane: Ints, lanes: list[Lane]) -> tuple[Floats, Floats]:
+        per_byte = np.array([8.0 / one.link.paced_bps for one in lanes] + [0.0])
+        fixed = np.array([one.link.overhead_bytes or 0.0 for one in lanes] + [0.0])
+        automatic = np.array([one.link.overhead_bytes is None for one in lanes] + [False])
+        by_topic = np.array(
+            [
+                overhead_bytes(mean, name, Link())
+                for name, mean in zip(self.topics, self.topic_mean_bytes, strict=True)
+            ]
+        )
+        overhead = np.where(automatic[lane], by_topic[topic] if len(topic) else 0.0, fixed[lane])
+        return per_byte[lane], overhead * per_byte[lane]
+
+    def owners(self, priority: Ints, drop_rate: Floats) -> tuple[Ints, Ints, Floats]:
+        """Who carries each stream under a plan: (subscription, class, drop rate) per stream.
+
+        Among overlapping claims the best class wins, then the lower drop rate; the stream's drop rate is
+        the lowest of its claims.
+        """
+        subscription = self.claim_subscription
+        if len(subscription) == len(self.stream_topic):
+            return subscription, priority[subscription], drop_rate[subscription]
+        order = np.lexsort((drop_rate[subscription], priority[subscription], self.claim_stream))
+        first = np.flatnonzero(np.diff(self.claim_stream[order], prepend=-1))
+        owner = subscription[order][first]
+        lowest = np.minimum.reduceat(drop_rate[subscription][order], first)
+        return owner, priority[owner], lowest
+
+
+def routes(scenario: Scenario) -> Routes:
+    """Number everything in a scenario and match its filters to its topics."""
+    topic_number = {name: number for number, name in enumerate(scenario.topics)}
+    lanes, subscriber_lane = _lanes(scenario, {n: s.link for n, s in scenario.subscribers.items()})
+    return Routes(
+        scenario=scenario,
+        topics=list(scenario.topics),
+        topic_mean_bytes=np.array([topic.mean_bytes for topic in scenario.topics.values()]),
+        topic_variance_bytes2=np.array([topic.variance_bytes2 for topic in scenario.topics.values()]),
+        **_sources(scenario, topic_number),
+        subscribers=list(scenario.subscribers),
+        lanes=lanes,
+        **_subscriptions(scenario, subscriber_lane),
+    )
+
+
+def _lanes(scenario: Scenario, link_of: dict[str, str]) -> tuple[list[Lane], Ints]:
+    """The real links of these clients, and each client's number among them."""
+    lanes: dict[str, Lane] = {}
+    numbers: dict[str, int] = {}
+    chosen = np.empty(len(link_of), np.int64)
+    for position, (client, link_name) in enumerate(link_of.items()):
+        link = scenario.link(link_name)
+        name = f"{link_name}:{client}" if link.each else link_name
+        if name not in numbers:
+            numbers[name] = len(numbers)
+            lanes[name] = Lane(name=name, link_name=link_name, link=link)
+        chosen[position] = numbers[name]
+    return list(lanes.values()), chosen
+
+
+def _sources(scenario: Scenario, topic_number: dict[str, int]) -> dict[str, Any]:
+    linked = {n: p.link for n, p in scenario.publishers.items() if p.link is not None}
+    lanes, numbers = _lanes(scenario, linked)
+    lane_of = dict(zip(linked, numbers.tolist(), strict=True))
+    topics: list[int] = []
+    lane: list[int] = []
+    rates: list[float] = []
+    for name, publisher in scenario.publishers.items():
+        topics += [topic_number[topic] for topic in publisher.publishes]
+        rates += publisher.publishes.values()
+        lane += [lane_of.get(name, -1)] * len(publisher.publishes)
+    return {
+        "source_topic": np.array(topics, np.int64),
+        "source_lane": np.array(lane, np.int64),
+        "source_rate_hz": np.array(rates, np.float64),
+        "publisher_lanes": lanes,
+    }
+
+
+def _subscriptions(scenario: Scenario, subscriber_lane: Ints) -> dict[str, Any]:
+    tree = TopicTree(scenario.topics)
+    matching: dict[str, Ints] = {}
+    owner: list[int] = []
+    filters: list[str] = []
+    needs: list[Need] = []
+    topic_parts: list[Ints] = []
+    for number, subscriber in enumerate(scenario.subscribers.values()):
+        for topic_filter, need in subscriber.subscribes.items():
+            if topic_filter not in matching:
+                matching[topic_filter] = np.array(tree.matching(topic_filter), np.int64)
+            owner.append(number)
+            filters.append(topic_filter)
+            needs.append(need)
+            topic_parts.append(matching[topic_filter])
+    subscription_subscriber = np.array(owner, np.int64)
+    counts = np.array([len(part) for part in topic_parts], np.int64)
+    claim_subscription = np.repeat(np.arange(len(owner)), counts)
+    claim_topic = np.concatenate(topic_parts) if topic_parts else np.empty(0, np.int64)
+    # One stream per (topic, subscriber): the key sorts by topic first.
+    key = claim_topic * max(1, len(scenario.subscribers)) + subscription_subscriber[claim_subscription]
+    order = np.argsort(key, kind="stable")
+    stream_key, claim_stream = np.unique(key[order], return_inverse=True)
+    stream_topic, stream_subscriber = np.divmod(stream_key, max(1, len(scenario.subscribers)))
+    return {
+        "subscription_subscriber": subscription_subscriber,
+        "subscription_lane": subscriber_lane[subscription_subscriber],
+        "filters": filters,
+        "needs": needs,
+        "stream_topic": stream_topic,
+        "stream_subscriber": stream_subscriber,
+        "stream_lane": subscriber_lane[stream_subscriber],
+        "claim_stream": claim_stream,
+        "claim_subscription": claim_subscription[order],
+    }
