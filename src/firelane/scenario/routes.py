@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firelane.errors import ScenarioError
 from firelane.mqtt import TopicTree
 from firelane.scenario.model import Link, Need, Scenario, overhead_bytes
 
@@ -81,6 +82,21 @@ class Routes:
         )
         overhead = np.where(automatic[lane], by_topic[topic] if len(topic) else 0.0, fixed[lane])
         return per_byte[lane], overhead * per_byte[lane]
+
+    def broker_rates_hz(self) -> tuple[float | None, float | None]:
+        """The input and output rate of the scenario's broker (firedex, section 3.2, models a single one)."""
+        brokers = list(self.scenario.brokers.values())
+        if len(brokers) > 1:
+            problem = f"predict and simulate model one broker, this scenario has {len(brokers)}; keep one"
+            raise ScenarioError(problem, key="brokers")
+        return (brokers[0].input_hz, brokers[0].output_hz) if brokers else (None, None)
+
+    def claimed_share(self, delivered: Floats, offered: Floats) -> Floats:
+        """Success of each subscription over all streams it claims, whoever carries them."""
+        rows = len(self.filters)
+        got = np.bincount(self.claim_subscription, delivered[self.claim_stream], minlength=rows)
+        due = np.bincount(self.claim_subscription, offered[self.claim_stream], minlength=rows)
+        return np.divide(got, due, out=np.ones(rows), where=due > 0)
 
     def owners(self, priority: Ints, drop_rate: Floats) -> tuple[Ints, Ints, Floats]:
         """Who carries each stream under a plan: (subscription, class, drop rate) per stream.

@@ -274,49 +274,42 @@ def transmit(
         coming = stream[i]
         one = coming if coming >= 0 else -1 - coming
         link = stream_link[one]
-        queued = False
         events += 1
-        # First start, highest class first, whatever the link could start by now; then, if it is idle,
-        # the arriving message itself goes straight to the wire.
-        while free_at[link] <= now:
+        # Start, highest class first, what the link could start before now. What arrives at this very
+        # instant waits with the rest of its batch until time moves on, and is then served by class.
+        while free_at[link] < now and classes[link] != 0:
             mask = classes[link]
-            if mask != 0:
-                klass = np.int64(_lowest_bit(mask))
-                place = link * 16 + klass
-                entry = head[place]
-                following = after[entry]
-                head[place] = following
-                if following >= 0:
-                    before[following] = -1
-                else:
-                    tail[place] = -1
-                    classes[link] = mask ^ (np.uint32(1) << np.uint32(klass))
-                waiting[link] -= 1
-                after[entry] = free
-                free = entry
-                start, since, length, coded = free_at[link], q_born[entry], q_service[entry], q_stream[entry]
-            elif not queued:
-                start, since, length, coded = now, born[i], service[i], coming
-                queued = True
+            klass = np.int64(_lowest_bit(mask))
+            place = link * 16 + klass
+            entry = head[place]
+            following = after[entry]
+            head[place] = following
+            if following >= 0:
+                before[following] = -1
             else:
-                break
+                tail[place] = -1
+                classes[link] = mask ^ (np.uint32(1) << np.uint32(klass))
+            waiting[link] -= 1
+            after[entry] = free
+            free = entry
             events += 1
-            done = start + length
+            length, coded = q_service[entry], q_stream[entry]
+            done = free_at[link] + length
             free_at[link] = done
             sent = coded if coded >= 0 else -1 - coded
             if stream_latest[sent]:
                 held[sent] = -1
-            if since >= counted_from:
+            if q_born[entry] >= counted_from:
                 if coded < 0:
                     lost[sent] += 1
                 else:
-                    delay = done - since + propagation_s[link]
+                    delay = done - q_born[entry] + propagation_s[link]
                     delivered[sent] += 1
                     delay_sum[sent] += delay
                     busy_sum[sent] += length
                     histogram[stream_row[sent], _bucket(delay)] += np.uint32(1)
-        if queued:
-            continue
+        if free_at[link] < now:  # idle until now
+            free_at[link] = now
         if stream_latest[one] and held[one] >= 0:
             entry = held[one]
             if q_born[entry] >= counted_from:
@@ -326,7 +319,7 @@ def transmit(
             q_stream[entry] = coming
             continue
         klass = stream_class[one]
-        if waiting[link] >= buffer[link]:
+        if waiting[link] >= buffer[link] + (free_at[link] == now):  # a free link takes one more
             lowest = 31 - np.int64(_leading_zeros(classes[link]))
             if lowest <= klass:
                 if born[i] >= counted_from:

@@ -83,7 +83,7 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
         "stable": stable[routes.subscription_lane, priority],
         "offered_hz": by_owner(published) / window_s,
         "delivered_hz": by_owner(delivered) / window_s,
-        "success": claimed_share(routes, delivered, published),
+        "success": routes.claimed_share(delivered, published),
         "delay_mean_s": delay,
         **{f"delay_p{round(100 * p)}_s": percentiles[:, i] for i, p in enumerate(PERCENTILES)},
         "bytes": by_owner(sent_bytes),
@@ -112,14 +112,6 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
         if system.per_subscription
         else ("so many subscriptions that percentiles are kept per class only",),
     )
-
-
-def claimed_share(routes: Routes, delivered: Floats, offered: Floats) -> Floats:
-    """Success of each subscription over all streams it claims, whoever carries them."""
-    rows = len(routes.filters)
-    got = np.bincount(routes.claim_subscription, delivered[routes.claim_stream], minlength=rows)
-    due = np.bincount(routes.claim_subscription, offered[routes.claim_stream], minlength=rows)
-    return np.divide(got, due, out=np.ones(rows), where=due > 0)
 
 
 def _offered_load(routes: Routes, system: System) -> Floats:

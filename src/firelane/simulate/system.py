@@ -152,7 +152,7 @@ def _drawn(routes: Routes, topic: Ints, source_topic: Ints, rate: Floats, copy_s
 
 
 def _stages(routes: Routes) -> Stages:
-    broker = one_broker(routes)
+    input_hz, output_hz = routes.broker_rates_hz()
     per_byte_s, overhead_s = routes.source_service_s()
     linked = bool(len(routes.publisher_lanes))
     lanes = [lane.link for lane in routes.publisher_lanes]
@@ -162,19 +162,9 @@ def _stages(routes: Routes) -> Stages:
         publisher_overhead_s=overhead_s,
         publisher_loss=np.array([link.loss for link in lanes] + [0.0]),
         publisher_propagation_s=np.array([link.propagation_s for link in lanes] + [0.0]),
-        broker_in_s=1.0 / broker[0] if broker[0] else 0.0,
-        broker_out_s=1.0 / broker[1] if broker[1] else 0.0,
+        broker_in_s=1.0 / input_hz if input_hz else 0.0,
+        broker_out_s=1.0 / output_hz if output_hz else 0.0,
         stream_subscriber=routes.stream_subscriber,
         switch_s=np.array([1.0 / lane.link.switch_hz if lane.link.switch_hz else 0.0 for lane in routes.lanes]),
     )
 
-
-def one_broker(routes: Routes) -> tuple[float | None, float | None]:
-    """The input and output rate of the scenario's broker (section 3.2 models a single one)."""
-    brokers = routes.scenario.brokers
-    if len(brokers) > 1:
-        raise ScenarioError(f"predict and simulate model one broker, this scenario has {len(brokers)}; keep one",
-                            key="brokers")  # fmt: skip
-    for broker in brokers.values():
-        return broker.input_hz, broker.output_hz
-    return None, None
