@@ -10,9 +10,14 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+LONGEST_KEY = 200
+
 
 class FirelaneError(Exception):
-    """Something the user can mend: what was wrong, where, and what to do."""
+    """Something the user can mend: what was wrong, where, and what to do, in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
 
 
 class ScenarioError(FirelaneError):
@@ -22,7 +27,8 @@ class ScenarioError(FirelaneError):
         self.problem = problem
         self.key = key
         self.source = source
-        super().__init__(": ".join(part for part in (source, key, problem) if part))
+        shown = key if len(key) <= LONGEST_KEY else key[:LONGEST_KEY] + "..."
+        super().__init__(": ".join(part for part in (source, shown, problem) if part))
 
 
 class PlanError(FirelaneError):

@@ -1,7 +1,8 @@
 """Fixed log buckets for delays, the same everywhere, so that histograms merge by adding.
 
 Sixteen buckets to a doubling, from 1 µs (2^-20 s) to 4096 s: the bucket is read off the float's bits, and
-a percentile interpolated inside its bucket is within 3 % of the sample's.
+a percentile interpolated inside its bucket is within 3 % of a spread sample's, and within a bucket's width
+(6 %) if all delays are equal.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ def edges_s() -> npt.NDArray[np.float64]:
     return edges
 
 
-def percentiles_s(
-    counts: npt.NDArray[np.integer], shares: tuple[float, ...]
-) -> npt.NDArray[np.float64]:
+def percentiles_s(counts: npt.NDArray[np.integer], shares: tuple[float, ...]) -> npt.NDArray[np.float64]:
     """Percentiles of histograms (rows of `counts`), one column per share; NaN where a row is empty."""
     cumulative = np.cumsum(counts, axis=1, dtype=np.float64)
     total = cumulative[:, -1]

@@ -24,7 +24,7 @@ class Quantity:
         """The value in base units; a ValueError says what was wrong and what to write instead."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise ValueError(f"{_shown(value)} is not a {self.name}; {self._remedy}")
-        number = _scaled(self.name, value) if isinstance(value, str) else float(value)
+        number = _scaled(self.name, value) if isinstance(value, str) else _as_float(value)
         if number is None or not math.isfinite(number):
             raise ValueError(f"{_shown(value)} is not a {self.name}; {self._remedy}")
         if number < 0 or (self.above_zero and number == 0) or number > self.most:
@@ -74,7 +74,16 @@ def _scaled(quantity_name: str, text: str) -> float | None:
     return None if scale is None else float(number) * scale
 
 
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
+
+
 def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
     text = str(value) if isinstance(value, (str, int, float)) else type(value).__name__
     return f'"{text[:40]}..."' if len(text) > 43 else f'"{text}"'
 

@@ -61,11 +61,7 @@ def _below(node: _Node, hidden: str | None) -> Iterator[int]:
     """The node itself (`a/#` matches `a`) and everything under it."""
     if node.value >= 0:
         yield node.value
-    pending = [
-        child
-        for name, child in node.children.items()
-        if hidden is None or not name.startswith(hidden)
-    ]
+    pending = [child for name, child in node.children.items() if hidden is None or not name.startswith(hidden)]
     while pending:
         child = pending.pop()
         if child.value >= 0:

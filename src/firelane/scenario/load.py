@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,8 @@ from firelane.scenario.yaml_text import MOST_BYTES, parse_yaml
 
 def load(source: str | Path) -> Scenario:
     """The scenario in a file, or the shipped one of that name (`office-fire`, `firedex`, ...)."""
-    path = Path(source)
-    if not path.exists() and (shipped := shipped_scenarios().get(str(source))):
-        path = shipped
-    return from_text(_read(path), source=str(source))
+    shipped = None if os.path.exists(source) else shipped_scenarios().get(str(source))
+    return from_text(_read(shipped or Path(source)), source=str(source))
 
 
 def from_text(text: str, *, source: str = "") -> Scenario:
@@ -63,6 +62,7 @@ def check(scenario: Scenario, *, source: str = "") -> None:
     for name in scenario.topics:
         if problem := topic_problem(name):
             raise ScenarioError(problem, key=f"topics.{name}", source=source)
+    _check_names(scenario, source)
     links = {*scenario.links, DEFAULT_LINK}
     for name, publisher in scenario.publishers.items():
         if publisher.link is not None and publisher.link not in links:
@@ -79,6 +79,20 @@ def check(scenario: Scenario, *, source: str = "") -> None:
             if topic_filter not in good:
                 _check_filter(topic_filter, tree, scenario, f"subscribers.{name}.subscribes", source)
                 good.add(topic_filter)
+
+
+def _check_names(scenario: Scenario, source: str) -> None:
+    for section in ("links", "publishers", "subscribers", "brokers"):
+        for name in getattr(scenario, section):
+            if not name or (not name.isascii() and not _is_unicode(name)):
+                raise ScenarioError(f'"{name}" is not a name; write letters and digits', key=section, source=source)
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:  # half of a surrogate pair, as JSON may have
+        return False
 
 
 def _check_filter(topic_filter: str, tree: TopicTree, scenario: Scenario, key: str, source: str) -> None:
@@ -103,8 +117,11 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:  # a device or pipe has no size: read no more than allowed
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        hint = _close(str(path), shipped_scenarios()) or f"; shipped ones: {', '.join(shipped_scenarios())}"
+        hint = _close(str(path), shipped_scenarios())
         raise ScenarioError(f"there is no such file or shipped scenario{hint}", source=str(path)) from None
+    except ValueError:
+        raise ScenarioError("this is not the name of a file; give a path without odd characters",
+                            source=str(path)) from None  # fmt: skip
     except OSError as problem:
         raise ScenarioError(f"this file cannot be read: {problem.strerror}", source=str(path)) from None
     if len(content) > MOST_BYTES:
@@ -121,17 +138,28 @@ def _read(path: Path) -> str:
 
 def _first_problem(problems: ValidationError, source: str) -> ScenarioError:
     errors = problems.errors(include_url=False, include_input=True)
-    first = errors[0]
+    # A misspelt key is also a missing one; naming the misspelling helps more.
+    first = next((one for one in errors if one["type"] in _UNKNOWN_KEY), errors[0])
     key = ".".join(str(part) for part in first["loc"] if part not in ("[key]", "tuple[float, ...]"))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return ScenarioError(_plain_words(first) + more, key=key, source=source)
+
+
+_UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden")
+_BY_KIND = {
+    "string_too_short": "is empty; write a name",
+    "string": "is not text; write a word, or put it in quotes",
+    "int": "is not a whole number; write e.g. 9",
+    "finite_number": "is not a whole number; write e.g. 9",
+    "bool": "is neither true nor false; write one of them",
+}
 
 
 def _plain_words(error: Any) -> str:
     kind, given = error["type"], error.get("input")
     if kind == "value_error":
         return str(error["ctx"]["error"])
-    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+    if kind in _UNKNOWN_KEY:
         return f"there is no such key{_close(str(error['loc'][-1]), _keys_at(error['loc']))}"
     if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
         return "this key is missing; add it"
@@ -139,12 +167,14 @@ def _plain_words(error: Any) -> str:
         return f'"{_short(given)}" is not a mapping; write keys and values, e.g. {{key: value}}'
     if kind == "literal_error":
         return f'"{_short(given)}" is not one of {error["ctx"]["expected"]}'
-    message = error["msg"][0].lower() + error["msg"][1:]
-    return f'"{_short(given)}": {message}'
+    for start, words in _BY_KIND.items():
+        if kind.startswith(start):
+            return f'"{_short(given)}" {words}'
+    return f'"{_short(given)}" is wrong here: {error["msg"].replace("Input should", "it should")}'
 
 
 def _keys_at(location: tuple[Any, ...]) -> Iterable[str]:
-    """The keys that would have been right where a wrong one stood."""
+    """The keys that would have been right where a wrong one stands."""
     schema: Any = scenario_type().json_schema(by_alias=True)
     definitions = schema.get("$defs", {})
     for part in location[:-1]:
@@ -158,7 +188,7 @@ def _keys_at(location: tuple[Any, ...]) -> Iterable[str]:
 
 
 def _short(value: object) -> str:
-    text = str(value)
+    text = "null" if value is None else str(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -171,4 +201,4 @@ def _close(name: str, known: Iterable[str]) -> str:
     names = list(known)
     if len(names) <= 20_000 and (close := difflib.get_close_matches(name, names, n=1)):
         return f"; did you mean {close[0]}?"
-    return f"; keys here are: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+    return f"; choose from: {', '.join(names)}" if 0 < len(names) <= 12 else ""

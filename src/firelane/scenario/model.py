@@ -1,7 +1,7 @@
 """What is exchanged: topics, publishers, subscribers and their needs, links, brokers.
 
 Attributes are in SI units and say so; the YAML keys are the shorter aliases. Checks that concern one
-value sit with it, checks between parts (unknown references, filters without a topic) in `checks`.
+value sit with it, checks between parts (unknown references, filters without a topic) in `load.check`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
@@ -18,6 +19,7 @@ from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, WEIGHT, Quant
 
 UtilityKind = Literal["log", "linear", "saturating", "step", "piecewise"]
 MOST_PRIORITIES = 16
+MOST_BUFFER = 10**9
 DEFAULT_LINK = "default"
 
 # What MQTT and the layers below add to a payload on the wire (`overhead: auto`): Ethernet 14, IP 20,
@@ -61,11 +63,11 @@ def _points(value: object) -> tuple[tuple[float, float], ...] | None:
     if len(points) < 2 or points[0] != (0.0, 0.0) or points[-1][0] != 1.0:
         raise ValueError(f"the points must go from [0, 0] to share 1; {remedy}")
     slopes = []
-    for (x0, u0), (x1, u1) in zip(points, points[1:], strict=False):
+    for (x0, u0), (x1, u1) in pairwise(points):
         if x1 <= x0 or u1 < u0:
             raise ValueError(f"shares must increase and values may not fall; {remedy}")
         slopes.append((u1 - u0) / (x1 - x0))
-    if any(later > earlier * (1 + 1e-12) for earlier, later in zip(slopes, slopes[1:], strict=False)):
+    if any(later > earlier * (1 + 1e-12) for earlier, later in pairwise(slopes)):
         raise ValueError(f"the points must bend downwards (concave); {remedy}")
     return points
 
@@ -120,7 +122,7 @@ class Link:
     __pydantic_config__: ClassVar[ConfigDict] = _Strict
 
     bandwidth_bps: Annotated[float | None, _optional(BANDWIDTH), Field(alias="bandwidth")] = None
-    buffer_messages: Annotated[int | None, Field(alias="buffer", ge=1)] = None
+    buffer_messages: Annotated[int | None, Field(alias="buffer", ge=1, le=MOST_BUFFER)] = None
     propagation_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="propagation")] = 0.0
     loss: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
     overhead_bytes: Annotated[float | None, BeforeValidator(_overhead), Field(alias="overhead")] = None
@@ -141,9 +143,7 @@ class Topic:
     __pydantic_config__: ClassVar[ConfigDict] = _Strict
 
     size_bytes: Annotated[float | None, _optional(SIZE), Field(alias="size")] = None
-    sizes: Annotated[Literal["exponential", "fixed"] | tuple[float, ...], BeforeValidator(_sizes)] = (
-        "exponential"
-    )
+    sizes: Annotated[Literal["exponential", "fixed"] | tuple[float, ...], BeforeValidator(_sizes)] = "exponential"
 
     def __post_init__(self) -> None:
         if (self.size_bytes is None) == isinstance(self.sizes, str):
@@ -151,6 +151,7 @@ class Topic:
 
     @property
     def mean_bytes(self) -> float:
+        """The mean payload."""
         if isinstance(self.sizes, tuple):
             return sum(self.sizes) / len(self.sizes)
         assert self.size_bytes is not None
@@ -158,6 +159,7 @@ class Topic:
 
     @property
     def variance_bytes2(self) -> float:
+        """The variance of the payload."""
         if self.sizes == "fixed":
             return 0.0
         if self.sizes == "exponential":

@@ -19,8 +19,10 @@ import numpy as np
 from firelane.errors import PlanError
 from firelane.scenario.model import MOST_PRIORITIES, Scenario
 from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.save import write_whole
 
 FORMAT = 1
+LARGEST_WHOLE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,26 +103,24 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, complete or not at all."""
-        target = Path(path)
-        draft = target.with_name(target.name + ".part")
         try:
-            draft.write_text(json.dumps(self.to_data(), indent=1, allow_nan=False) + "\n")
-            draft.replace(target)
+            write_whole(path, json.dumps(self.to_data(), indent=1, allow_nan=False) + "\n")
         except OSError as problem:
-            raise PlanError(f"{target}: cannot write the plan: {problem.strerror}") from None
+            raise PlanError(f"{path}: cannot write the plan: {problem.strerror}") from None
 
 
 def load_plan(path: str | Path) -> Plan:
     """Read a plan file."""
     try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as problem:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
         raise PlanError(f"{path}: cannot read the plan: {reason}") from None
     try:
         return plan_from_data(json.loads(text))
-    except json.JSONDecodeError as problem:
-        raise PlanError(f"{path}: line {problem.lineno}: this is not JSON; make one with `firelane tune -o`") from None
+    except (RecursionError, ValueError) as problem:
+        line = problem.lineno if isinstance(problem, json.JSONDecodeError) else 1
+        raise PlanError(f"{path}: line {line}: this is not JSON; make one with `firelane tune -o`") from None
     except PlanError as problem:
         raise PlanError(f"{path}: {problem}") from None
 
@@ -131,35 +131,36 @@ def plan_from_data(data: Any) -> Plan:
         raise PlanError(f"format: this is not a Firelane plan of format {FORMAT}; make one with `firelane tune -o`")
     flows = _rows(data, "flows", ("id", "subscriber", "priority", "drop_rate"))
     subscriptions = _rows(data, "subscriptions", ("subscriber", "filter", "flow"))
-    position = {row["id"]: number for number, row in enumerate(flows)}
+    position = {_whole(row["id"], f"flows.{number}.id"): number for number, row in enumerate(flows)}
     if len(position) < len(flows):
         raise PlanError("flows: two flows have the same id; ids must be unique")
     for number, row in enumerate(subscriptions):
-        if row["flow"] not in position:
-            raise PlanError(f"subscriptions.{number}.flow: there is no flow {row['flow']!r}")
+        if _whole(row["flow"], f"subscriptions.{number}.flow") not in position:
+            raise PlanError(f"subscriptions.{number}.flow: there is no flow {row['flow']}; add it to flows")
+    pairs = _pairs(subscriptions)
     return Plan(
         version=_whole(data.get("version", 1), "version"),
         scenario_digest=str(data.get("scenario_digest", "")),
         made_by=str(data.get("made_by", "")),
-        links=dict(data.get("links") or {}),
-        flow_id=np.array([_whole(row["id"], f"flows.{n}.id") for n, row in enumerate(flows)], np.int64),
+        links=_mapping(data, "links"),
+        flow_id=np.array(list(position), np.int64),
         flow_subscriber=[str(row["subscriber"]) for row in flows],
         flow_priority=np.array([_whole(r["priority"], f"flows.{n}.priority") for n, r in enumerate(flows)], np.int64),
         flow_drop_rate=np.array([_share(r["drop_rate"], f"flows.{n}.drop_rate") for n, r in enumerate(flows)], float),
-        subscriber=[str(row["subscriber"]) for row in subscriptions],
-        filter=[str(row["filter"]) for row in subscriptions],
+        subscriber=[subscriber for subscriber, _ in pairs],
+        filter=[topic_filter for _, topic_filter in pairs],
         subscription_flow=np.array([position[row["flow"]] for row in subscriptions], np.int64),
-        delta=[row.get("delta") for row in subscriptions],
-        placement=dict(data.get("placement") or {}),
-        promised=dict(data.get("promised") or {}),
-        why=tuple(str(line) for line in data.get("why") or ()),
+        delta=[_delta(row.get("delta"), f"subscriptions.{n}.delta") for n, row in enumerate(subscriptions)],
+        placement=_mapping(data, "placement"),
+        promised=_mapping(data, "promised"),
+        why=tuple(str(line) for line in _list(data, "why")),
     )
 
 
 def _rows(data: dict[str, Any], key: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    rows = data.get(key)
-    if not isinstance(rows, list):
-        raise PlanError(f"{key}: this must be a list")
+    if key not in data:
+        raise PlanError(f"{key}: this key is missing; make a plan with `firelane tune -o`")
+    rows = _list(data, key)
     for number, row in enumerate(rows):
         missing = [name for name in columns if not isinstance(row, dict) or name not in row]
         if missing:
@@ -167,15 +168,45 @@ def _rows(data: dict[str, Any], key: str, columns: tuple[str, ...]) -> list[dict
     return rows
 
 
+def _pairs(subscriptions: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    seen: dict[tuple[str, str], int] = {}
+    for number, row in enumerate(subscriptions):
+        pair = (str(row["subscriber"]), str(row["filter"]))
+        if seen.setdefault(pair, number) != number:
+            raise PlanError(f"subscriptions.{number}: {pair[0]} {pair[1]} is named twice; remove one")
+    return list(seen)
+
+
+def _list(data: dict[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    if value is not None and not isinstance(value, list):
+        raise PlanError(f"{key}: this must be a list, [...]")
+    return value or []
+
+
+def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:
+    value = data.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise PlanError(f"{key}: this must be a mapping, {{...}}")
+    return value or {}
+
+
 def _whole(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise PlanError(f"{key}: {value!r} is not a whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_WHOLE:
+        raise PlanError(f"{key}: {str(value)[:40]} is not a whole number; write e.g. 1")
     return value
 
 
+def _delta(value: Any, key: str) -> float | None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    if value is not None and not number:
+        raise PlanError(f"{key}: {str(value)[:40]} is not a precision; write e.g. 0.5 or null")
+    return value  # type: ignore[no-any-return]
+
+
 def _share(value: Any, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise PlanError(f"{key}: {value!r} is not a number from 0 to 1")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise PlanError(f"{key}: {str(value)[:40]} is not a number from 0 to 1; write e.g. 0.25")
     return float(value)
 
 

@@ -60,7 +60,7 @@ class Routes:
     @property
     def topic_rate_hz(self) -> Floats:
         """Publications per second of each topic, over all publishers."""
-        return np.bincount(self.source_topic, self.source_rate_hz, minlength=len(self.topics))
+        return np.bincount(self.source_topic, self.source_rate_hz, len(self.topics)).astype(np.float64)
 
     def service_s(self) -> tuple[Floats, Floats]:
         """Per stream: seconds per payload byte on its lane, and seconds of overhead per message."""
@@ -75,10 +75,7 @@ class Routes:
         fixed = np.array([one.link.overhead_bytes or 0.0 for one in lanes] + [0.0])
         automatic = np.array([one.link.overhead_bytes is None for one in lanes] + [False])
         by_topic = np.array(
-            [
-                overhead_bytes(mean, name, Link())
-                for name, mean in zip(self.topics, self.topic_mean_bytes, strict=True)
-            ]
+            [overhead_bytes(mean, name, Link()) for name, mean in zip(self.topics, self.topic_mean_bytes, strict=True)]
         )
         overhead = np.where(automatic[lane], by_topic[topic] if len(topic) else 0.0, fixed[lane])
         return per_byte[lane], overhead * per_byte[lane]

@@ -58,10 +58,7 @@ def utilities(needs: Sequence[Need]) -> Utilities:
     """The utility curves of these needs, in their order."""
     kind = np.array([_CODES[need.utility] for need in needs], np.int64)
     knee = np.array(
-        [
-            need.knee if need.knee is not None else DEFAULT_KNEE.get(_CODES[need.utility], 1.0)
-            for need in needs
-        ],
+        [need.knee if need.knee is not None else DEFAULT_KNEE.get(_CODES[need.utility], 1.0) for need in needs],
         np.float64,
     )
     points = {

@@ -17,6 +17,7 @@ from firelane.errors import ScenarioError
 MOST_BYTES = 64_000_000
 MOST_VALUES = 20_000_000  # after aliases are expanded: a YAML bomb stops here
 MOST_DEPTH = 32
+MOST_DIGITS = 40  # of a whole number; a longer one is read as a float
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -36,6 +37,8 @@ def parse_yaml(text: str, source: str) -> Any:
         return _Builder(text, source).build()
     except yaml.YAMLError as problem:
         raise ScenarioError(_one_line(problem), source=source) from None
+    except UnicodeEncodeError as problem:
+        raise ScenarioError(f"character {problem.start} is not valid Unicode; remove it", source=source) from None
     finally:
         if collecting:
             gc.enable()
@@ -154,7 +157,7 @@ class _Builder:
 
 
 def _plain(text: str) -> Any:
-    if _INT.match(text):
+    if len(text) <= MOST_DIGITS and _INT.match(text):
         return int(text.replace("_", ""))
     if _FLOAT.match(text):
         return float(text.replace("_", ""))

@@ -1,0 +1,57 @@
+# Everything from an empty clone: `make demo` and `make test` set up what they need first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test fast check format bench soak reproduce clean
+
+help:
+	@echo "make demo       a burning office, plain and tuned side by side, with a picture"
+	@echo "make test       all tests (what CI runs); make fast: those under a few seconds each"
+	@echo "make check      lint, types, layers;  make format: format the code"
+	@echo "make bench      side-by-side benchmarks"
+	@echo "make soak       the long checks: the full matrix of prediction against simulation"
+	@echo "make reproduce  the FireDeX paper's figures, full length"
+
+# The package alone, for users; the tools for its developers on top.
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Firelane needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/developed: $(VENV)/installed
+	$(PIP) install --constraint constraints.txt --editable '.[bench,dev]'
+	@touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/firelane demo
+
+test: $(VENV)/developed
+	$(BIN)/pytest -n 2 -m 'not soak'
+
+fast: $(VENV)/developed
+	$(BIN)/pytest -n 2 -m 'not slow and not soak'
+
+check: $(VENV)/developed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/developed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/developed
+	$(BIN)/firelane bench
+
+soak: $(VENV)/developed
+	$(BIN)/pytest -m soak
+
+reproduce: $(VENV)/developed
+	$(BIN)/firelane reproduce firedex
+
+clean:
+	rm -rf $(VENV) out firelane-demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,331 @@
+"""The command line: one function per verb, no logic."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from firelane import __version__
+from firelane.errors import FirelaneError
+
+PRIORITIES = ("none", "random", "information", "bandwidth-adjusted", "delay-adjusted")
+DROPS = ("none", "flat", "linear", "exponential", "optimised")
+GENERATORS = ("firedex", "city", "office-fire")
+
+_scenario = click.argument("scenario", metavar="SCENARIO")
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
+_per_subscription = click.option("--per-subscription", is_flag=True, help="With --json: a row per subscription too.")
+_plan = click.option("--plan", "plan_file", type=click.Path(dir_okay=False), help="A plan from `firelane tune -o`.")
+_table = click.option("-o", "--output", type=click.Path(), help="Write the Metrics table here, as Parquet.")
+_seed = click.option("--seed", type=click.IntRange(min=0), help="Makes chance repeatable.")
+
+
+class _OneLine(click.Group):
+    """Shows a FirelaneError in one line and exits 1; bugs keep their traceback only with --debug."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except FirelaneError as problem:
+            if "--debug" in sys.argv:
+                raise
+            click.echo(f"firelane: {' '.join(str(problem).split())}", err=True)
+        except BrokenPipeError:
+            sys.stderr.close()
+        except Exception as bug:
+            if "--debug" in sys.argv:
+                raise
+            click.echo(f"firelane: a bug, sorry: {type(bug).__name__}: {bug}; see it whole with --debug", err=True)
+        sys.exit(1)
+
+
+@click.group(cls=_OneLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="firelane %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def main(debug: bool) -> None:
+    """Get the data that matters through first.
+
+    SCENARIO is a YAML file, or the name of one that ships with Firelane: office-fire, firedex, firedex-shared, city.
+
+    \b
+    A first tour:
+      firelane demo                                  a burning office, plain and tuned
+      firelane predict office-fire                   what will happen, in closed form
+      firelane tune office-fire -o plan.json         decide priorities and drop rates
+      firelane predict office-fire --plan plan.json  what the plan changes
+      firelane simulate office-fire --plan plan.json and check it by simulation
+    """
+
+
+@main.command()
+@click.option("--picture", type=click.Path(dir_okay=False), default="firelane-demo.png", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@_json
+def demo(picture: str, seed: int, as_json: bool) -> None:
+    """A burning office behind one thin link: a plain broker and Firelane side by side."""
+    from firelane.demo import demo as run
+    from firelane.show import show_plan, show_side_by_side
+
+    result = run(seed=seed, picture=Path(picture))
+    if as_json:
+        _print_json(result.to_data())
+        return
+    show_plan(result.plan)
+    show_side_by_side("Predicted", result.predicted)
+    show_side_by_side("Simulated", result.simulated)
+    click.echo(f"gain in value delivered: {result.to_data()['gain']:+.0%}; picture: {result.picture}")
+
+
+@main.command()
+@_scenario
+@_json
+def check(scenario: str, as_json: bool) -> None:
+    """Read a scenario, refuse what is wrong with it, and count what is in it."""
+    from firelane.scenario import load
+
+    read = load(scenario)
+    subscriptions = sum(len(one.subscribes) for one in read.subscribers.values())
+    counts = {
+        "topics": len(read.topics),
+        "publishers": len(read.publishers),
+        "subscribers": len(read.subscribers),
+        "subscriptions": subscriptions,
+        "links": len(read.links),
+    }
+    if as_json:
+        _print_json({"scenario": read.name, "digest": read.digest(), **counts})
+    else:
+        click.echo(f"{read.name}: good; " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+@main.command()
+@_scenario
+@_plan
+@click.option(
+    "--arrivals",
+    type=click.Choice(["fan-out", "independent", "paper"]),
+    default="fan-out",
+    show_default=True,
+    help="Model of the link: batches (exact), Cobham, or the paper's Eq. 4-5.",
+)
+@_per_subscription
+@_table
+@_json
+def predict(
+    scenario: str, plan_file: str | None, arrivals: Any, per_subscription: bool, output: str | None, as_json: bool
+) -> None:
+    """What will happen, in closed form: load, success, delay and utility per class."""
+    from firelane.predict import predict as run
+    from firelane.scenario import load
+
+    read = load(scenario)
+    _show(run(read, _read_plan(plan_file, read), arrivals=arrivals), per_subscription, output, as_json)
+
+
+@main.command()
+@_scenario
+@_plan
+@click.option("--publications", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="In each run.")
+@click.option("--replications", type=click.IntRange(min=1), default=4, show_default=True, help="Independent runs.")
+@_seed
+@click.option("--independent", is_flag=True, help="No fan-out: every subscription its own Poisson stream.")
+@_per_subscription
+@_table
+@_json
+def simulate(
+    scenario: str,
+    plan_file: str | None,
+    publications: int,
+    replications: int,
+    seed: int | None,
+    independent: bool,
+    per_subscription: bool,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """What happens, by simulation: as predict, with percentiles and standard errors."""
+    from firelane.scenario import load
+    from firelane.show import progress_bar
+    from firelane.simulate import simulate as run
+
+    read = load(scenario)
+    plan = _read_plan(plan_file, read)
+    with progress_bar(publications * replications, "simulating") as progress:
+        metrics = run(
+            read,
+            plan,
+            publications=publications,
+            replications=replications,
+            seed=seed,
+            independent=independent,
+            progress=progress,
+        )
+    _show(metrics, per_subscription, output, as_json)
+
+
+@main.command()
+@_scenario
+@click.option("--priorities", type=click.Choice(PRIORITIES), default="delay-adjusted", show_default=True)
+@click.option("--drops", type=click.Choice(DROPS), default="optimised", show_default=True)
+@click.option("--headroom", help="Share of every link to keep free, instead of the scenario's; e.g. 10 %.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For --priorities random.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here, as JSON.")
+@_json
+def tune(
+    scenario: str, priorities: str, drops: str, headroom: str | None, seed: int, output: str | None, as_json: bool
+) -> None:
+    """Give every subscription a priority and a drop rate, for the most value the links can carry."""
+    from firelane.scenario import load
+    from firelane.show import show_plan
+    from firelane.tune import tune as run
+
+    plan = run(load(scenario), priorities=priorities, drops=drops, seed=seed, headroom=_share(headroom))
+    if output is not None:
+        plan.save(output)
+    if as_json:
+        _print_json(plan.to_data())
+    else:
+        show_plan(plan)
+        if output is not None:
+            click.echo(f"written to {output}")
+    for line in plan.why:
+        if "fall" in line and as_json:
+            click.echo(f"firelane: {line}", err=True)
+
+
+@main.group()
+def generate() -> None:
+    """Write scenario files: the FireDeX paper's, a city, an office on fire."""
+
+
+def _generate(make: Any, output: str, command: str, **sizes: Any) -> None:
+    from firelane.scenario.save import save
+
+    scenario = make(**sizes)
+    save(scenario, output, comment=f"{scenario.name}, made by `{command}`")
+    click.echo(f"written to {output}")
+
+
+_out = click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The YAML file to write.")
+_generator_seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+
+
+@generate.command("firedex")
+@_generator_seed
+@_out
+@click.option("--subscribers", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--publishers", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--telemetry-topics", type=click.IntRange(min=1), default=140, show_default=True)
+@click.option("--async-topics", type=click.IntRange(min=1), default=60, show_default=True)
+@click.option("--telemetry-subscriptions", type=click.IntRange(min=0), default=70, show_default=True)
+@click.option("--async-subscriptions", type=click.IntRange(min=0), default=42, show_default=True)
+@click.option("--priorities", type=click.IntRange(min=1, max=16), default=9, show_default=True)
+@click.option("--flows", type=click.IntRange(min=1), default=9, show_default=True)
+@click.option("--async-weight-factor", type=click.FloatRange(min=0), default=1.0, show_default=True)
+@click.option("--shared", is_flag=True, help="One link for all subscribers instead of one each.")
+def generate_firedex(output: str, seed: int, shared: bool, **sizes: Any) -> None:
+    """Table 2 of the FireDeX paper; every size of its sweeps can be asked for."""
+    from firelane.scenario.generate import firedex
+
+    command = f"firelane generate firedex {'--shared ' if shared else ''}--seed {seed}"
+    _generate(firedex, output, command, seed=seed, shared=shared, **sizes)
+
+
+@generate.command("city")
+@_generator_seed
+@_out
+@click.option("--zones", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--vehicles", type=click.IntRange(min=1), default=2000, show_default=True)
+@click.option("--cells", type=click.IntRange(min=1), default=20, show_default=True)
+def generate_city(output: str, seed: int, **sizes: Any) -> None:
+    """Vehicles that want the news of their zone and its neighbours, over shared radio cells."""
+    from firelane.scenario.generate import city
+
+    _generate(city, output, f"firelane generate city --seed {seed}", seed=seed, **sizes)
+
+
+@generate.command("office-fire")
+@_generator_seed
+@_out
+@click.option("--floors", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option("--rooms", type=click.IntRange(min=1), default=6, show_default=True, help="On each floor.")
+@click.option("--load", type=click.FloatRange(min=0, min_open=True), default=1.7, show_default=True)
+def generate_office_fire(output: str, seed: int, **sizes: Any) -> None:
+    """A building on fire, its responders, and one thin link to the command post."""
+    from firelane.scenario.generate import office_fire
+
+    _generate(office_fire, output, f"firelane generate office-fire --seed {seed}", seed=seed, **sizes)
+
+
+@main.command()
+@click.argument("paper", type=click.Choice(["firedex"]))
+@click.option("-o", "--output", type=click.Path(file_okay=False), default="out/firedex", show_default=True)
+@click.option("--quick", is_flag=True, help="Shorter runs: under two minutes.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@_json
+def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) -> None:
+    """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours."""
+    from firelane.reproduce import firedex
+
+    results = firedex.reproduce(Path(output), quick=quick, seed=seed)
+    if as_json:
+        _print_json(results)
+    else:
+        click.echo((Path(output) / "report.md").read_text())
+        click.echo(f"written to {output}")
+
+
+def _share(text: str | None) -> float | None:
+    from firelane.units import SHARE
+
+    if text is None:
+        return None
+    try:
+        return SHARE.parse(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--headroom") from None
+
+
+def _read_plan(plan_file: str | None, scenario: Any) -> Any:
+    if plan_file is None:
+        return None
+    from firelane.scenario.plan import load_plan
+
+    plan = load_plan(plan_file)
+    if plan.scenario_digest not in ("", scenario.digest()):
+        click.echo(f"firelane: {plan_file} was made for another state of this scenario; subscriptions it does not "
+                   "name get the lowest class", err=True)  # fmt: skip
+    return plan
+
+
+def _show(metrics: Any, per_subscription: bool, output: str | None, as_json: bool) -> None:
+    from firelane.show import show_metrics
+
+    if output is not None:
+        metrics.save(output)
+    if as_json:
+        _print_json(metrics.to_data(per_subscription=per_subscription))
+    else:
+        show_metrics(metrics)
+
+
+def _print_json(data: Any) -> None:
+    json.dump(_finite(data), sys.stdout, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN: unknown is null."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""A scenario as the YAML file a person would have written: units, one line per topic and need, no defaults."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from firelane.errors import ScenarioError
+from firelane.scenario.model import Scenario, plain_data
+from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, Quantity
+
+LINE_WIDTH = 110
+LONGEST_SIMPLE_KEY = 1000  # YAML stops at 1024 characters; a longer key needs a question mark
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.+#$-]*(?: [A-Za-z0-9_/.+$-][A-Za-z0-9_/.+#$-]*)*\Z")
+_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def save(scenario: Scenario, path: str | Path, *, comment: str = "") -> None:
+    """Write the scenario file, complete or not at all; `comment` becomes its first lines."""
+    text = to_text(scenario, comment=comment)
+    try:
+        write_whole(path, text)
+    except OSError as problem:
+        raise ScenarioError(f"the scenario cannot be written here: {problem.strerror}", source=str(path)) from None
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """Write a text file, complete or not at all: into a draft beside it, which then takes its place."""
+    draft = Path(f"{Path(path)}.part")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def to_text(scenario: Scenario, *, comment: str = "") -> str:
+    """The scenario as YAML text that reads back as exactly the same scenario."""
+    data = plain_data(scenario)
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    lines += [f"{key}: {_value(key, data[key])}" for key in ("name", "priorities", "headroom", "flows") if key in data]
+    for section, entry in _SECTIONS.items():
+        if data.get(section):
+            lines.append(f"{section}:")
+            for name, value in data[section].items():
+                lines += entry(name, value)
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(name: str, value: dict[str, Any]) -> list[str]:
+    return [f"{_key(name, 2)} {_mapping(value)}"]
+
+
+def _publisher(name: str, publisher: dict[str, Any]) -> list[str]:
+    rates = [f"{_flow_key(topic)} {_quantity(rate, *_RATE)}" for topic, rate in publisher["publishes"].items()]
+    link = [f"link: {_text(publisher['link'])}"] if "link" in publisher else []
+    inside = ", ".join([*link, "publishes: {" + ", ".join(rates) + "}"])
+    line = f"{_key(name, 2)} {{{inside}}}"
+    if len(line) <= LINE_WIDTH:
+        return [line]
+    return [_key(name, 2), *(f"    {one}" for one in link), "    publishes:", *_wrapped(rates)]
+
+
+def _wrapped(entries: list[str]) -> list[str]:
+    """A flow mapping over as many lines as it needs."""
+    lines = ["      {"]
+    for entry in entries:
+        if len(lines[-1]) + len(entry) > LINE_WIDTH:
+            lines.append("       ")
+        lines[-1] += f"{entry}, "
+    return [line.rstrip() for line in lines[:-1]] + [lines[-1].removesuffix(", ") + "}"]
+
+
+def _subscriber(name: str, subscriber: dict[str, Any]) -> list[str]:
+    lines = [_key(name, 2)]
+    if "link" in subscriber:
+        lines.append(f"    link: {_text(subscriber['link'])}")
+    if subscriber.get("match") is not None:
+        lines.append(f"    match: {_mapping(subscriber['match'])}")
+    if not subscriber["subscribes"]:
+        return [*lines, "    subscribes: {}"]
+    needs = (f"{_key(wanted, 6)} {_mapping(need)}" for wanted, need in subscriber["subscribes"].items())
+    return [*lines, "    subscribes:", *needs]
+
+
+_SECTIONS: dict[str, Callable[[str, dict[str, Any]], list[str]]] = {
+    "links": _one_line,
+    "topics": _one_line,
+    "publishers": _publisher,
+    "subscribers": _subscriber,
+    "brokers": _one_line,
+}
+
+
+def _mapping(values: dict[str, Any]) -> str:
+    return "{" + ", ".join([f"{key}: {_value(key, value)}" for key, value in values.items()]) + "}"
+
+
+def _value(key: str, value: Any) -> str:
+    if key in _QUANTITIES and isinstance(value, (int, float)):
+        return _quantity(value, *_QUANTITIES[key])
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join([_value(key, one) for one in value]) + "]"
+    return _number(value)
+
+
+# ---------------------------------------------------------------------------------------- quantities
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def _quantity(value: float, quantity: Quantity, units: tuple[str, ...], base: str) -> str:
+    """The number in the largest of `units` that suits it, or in the base unit where that is not exact."""
+    for unit in units:
+        scale = quantity.units[unit]
+        if value >= scale:
+            text = f"{value / scale:.12g}"
+            if float(text) * scale == value:
+                return f"{text} {unit}"
+            break
+    return f"{_number(value)} {base}".rstrip()
+
+
+_RATE = (RATE, ("MHz", "kHz", "Hz"), "Hz")
+_SIZE = (SIZE, ("MB", "kB", "B"), "B")
+_PERCENT = (SHARE, ("%",), "")
+_QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
+    "bandwidth": (BANDWIDTH, ("Gbps", "Mbps", "kbps", "bps"), "bps"),
+    "propagation": (DURATION, ("s", "ms", "us"), "s"),
+    "max_delay": (DURATION, ("s", "ms", "us"), "s"),
+    "loss": _PERCENT,
+    "max_loss": _PERCENT,
+    "overhead": _SIZE,
+    "size": _SIZE,
+    "sizes": _SIZE,
+    "switch_rate": _RATE,
+    "input_rate": _RATE,
+    "output_rate": _RATE,
+}
+
+
+# ---------------------------------------------------------------------------------------------- text
+
+
+def _text(text: str) -> str:
+    """A string as YAML reads it back: plain where that is safe, else in double quotes."""
+    if _PLAIN.match(text) and text.lower() not in _WORDS:
+        return text
+    if _SURROGATE.search(text):
+        raise ScenarioError("this name is not valid Unicode and cannot be written; rename it", key=ascii(text))
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+def _key(name: str, indent: int) -> str:
+    """A key of a block mapping, with its colon."""
+    text, margin = _text(name), " " * indent
+    return f"{margin}{text}:" if len(text) <= LONGEST_SIMPLE_KEY else f"{margin}? {text}\n{margin}:"
+
+
+def _flow_key(name: str) -> str:
+    text = _text(name)
+    return f"{text}:" if len(text) <= LONGEST_SIMPLE_KEY else f"? {text} :"

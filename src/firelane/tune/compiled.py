@@ -1,0 +1,15 @@
+"""`@compiled`: numba's njit with its cache on, typed as what it decorates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(kernel: Kernel) -> Kernel:
+    """Compile a function of arrays and numbers to machine code at its first call, and keep the code on disk."""
+    return cast(Kernel, njit(cache=True)(kernel))

@@ -1,0 +1,94 @@
+"""Utility curves of flows in the form the optimiser needs: what one more message is worth at each share.
+
+A flow's curve is the sum of its members'. Every curve is a sum of three kinds of terms: one logarithm
+(their weights add up), saturating exponentials, and *ramps*, slope x min(share, end), since any concave
+curve made of straight pieces is a sum of ramps (linear: one ramp that ends at 1). A step is replaced by the
+smallest concave curve above it, a ramp that ends at its knee.
+
+Implements: firedex, section 4.1, for Eq. 16.
+Differs:    linear, saturating, step and piecewise are ours; shares are of what is sent, and link loss
+            (gain = 1 - loss) is inside the curve.
+Symbols:    alpha -> weight, Xi -> gain x share.
+Checked by: tests/tune/test_optimum.py
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from firelane.scenario.routes import Floats, Ints
+from firelane.scenario.utility import LINEAR, LOG, PIECEWISE, SATURATING, STEP, Utilities
+from firelane.tune.flows import summed
+
+
+class Curves(NamedTuple):
+    """Flows, and the terms of their curves side by side: those of flow f are start[f] : start[f + 1]."""
+
+    load: Floats
+    least: Floats  # the least share
+    log_weight: Floats
+    gain: Floats
+    fade_start: Ints
+    fade_log_slope: Floats  # logarithm of the slope at share 0
+    fade_length: Floats  # share over which the slope falls to 37 %
+    ramp_start: Ints
+    ramp_slope: Floats
+    ramp_end: Floats  # rising inside a flow
+
+
+def curves(members: Utilities, flow: Ints, *, load: Floats, least: Floats, gain: Floats) -> Curves:
+    """The curves of flows with these members; `flow` is per member, the rest per flow."""
+    flows = len(gain)
+    weight = np.where(gain[flow] > 0, members.weight, 0.0)
+    gain = np.where(gain > 0, gain, 1.0)
+    log = members.kind == LOG
+    fading = np.flatnonzero((members.kind == SATURATING) & (weight > 0))
+    fading = fading[np.argsort(flow[fading], kind="stable")]
+    knee, fade_gain = members.knee[fading], gain[flow[fading]]
+    slope = weight[fading] * fade_gain / (-np.expm1(-1 / knee) * knee)
+    ramp_member, ramp_slope, ramp_end = _ramps(members, weight, gain[flow])
+    ramp_flow = flow[ramp_member]
+    order = np.lexsort((ramp_end, ramp_flow))
+    return Curves(
+        load=load,
+        least=least,
+        log_weight=summed(weight[log], flow[log], flows),
+        gain=gain,
+        fade_start=_starts(flow[fading], flows),
+        fade_log_slope=np.log(slope),
+        fade_length=knee / fade_gain,
+        ramp_start=_starts(ramp_flow, flows),
+        ramp_slope=ramp_slope[order],
+        ramp_end=ramp_end[order],
+    )
+
+
+def envelope_value(members: Utilities, success: Floats) -> Floats:
+    """U(success), a step replaced by its concave envelope: what the optimiser maximises."""
+    ramp = members.weight * np.minimum(1.0, success / members.knee)
+    return np.where(members.kind == STEP, ramp, members.value(success))
+
+
+def _ramps(members: Utilities, weight: Floats, gain: Floats) -> tuple[Ints, Floats, Floats]:
+    """(member, slope, end) of every ramp, in terms of the share sent."""
+    straight = np.flatnonzero(members.kind == LINEAR)
+    within_reach = (members.kind == STEP) & (members.knee <= gain)  # else it is worth nothing, whatever is sent
+    stepped = np.flatnonzero(within_reach)
+    owners = [straight, stepped]
+    slopes = [weight[straight] * gain[straight], weight[stepped] * gain[stepped] / members.knee[stepped]]
+    ends = [np.ones(len(straight)), members.knee[stepped] / gain[stepped]]
+    for one in np.flatnonzero(members.kind == PIECEWISE).tolist():
+        x, u = members.points[one]
+        steps = np.append(np.diff(u) / np.diff(x), 0.0)
+        owners.append(np.full(len(x) - 1, one))
+        slopes.append(weight[one] * gain[one] * np.maximum(0.0, -np.diff(steps)))
+        ends.append(x[1:] / gain[one])
+    member, slope, end = np.concatenate(owners), np.concatenate(slopes), np.minimum(1.0, np.concatenate(ends))
+    rising = slope > 0
+    return member[rising], slope[rising], end[rising]
+
+
+def _starts(flow: Ints, flows: int) -> Ints:
+    return np.concatenate(([0], np.cumsum(np.bincount(flow, minlength=flows))))

@@ -1,0 +1,148 @@
+"""Scenario -> Plan: flows, then classes, then drop rates, then a check that every link can carry them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firelane.errors import FirelaneError, InfeasibleError
+from firelane.predict.queues import served_share
+from firelane.scenario.model import MOST_PRIORITIES, Scenario
+from firelane.scenario.plan import Plan, make_plan
+from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.routes import routes as make_routes
+from firelane.tune.bound import upper_bound
+from firelane.tune.drops import DROP_METHODS, policy_drop_rates
+from firelane.tune.fit import fitted, lane_load
+from firelane.tune.flows import Demand, Flows, demand, group, summed
+from firelane.tune.optimise import optimal_shares
+from firelane.tune.priorities import (
+    PRIORITY_METHODS,
+    dropped_last,
+    link_classes,
+    subscriber_classes,
+    subscription_places,
+)
+from firelane.tune.why import Story, tell
+
+Lanes = npt.NDArray[np.bool_]
+# Least shares may exceed the allowed load by this much (relative): rounding, not a conflict.
+ROUNDING = 1e-9
+
+
+def tune(
+    scenario: Scenario | Routes,
+    *,
+    priorities: str = "bandwidth-adjusted",
+    drops: str = "optimised",
+    seed: int = 0,
+    headroom: float | None = None,
+) -> Plan:
+    """A plan for the scenario: who shares a flow, which class it gets and how much of it is dropped.
+
+    `seed` matters to random priorities only; `headroom` replaces the scenario's. InfeasibleError if some
+    link cannot carry what min_share, max_loss and tolerance demand.
+    """
+    routes = scenario if isinstance(scenario, Routes) else make_routes(scenario)
+    _check_one_of("priorities", priorities, PRIORITY_METHODS)
+    _check_one_of("drops", drops, DROP_METHODS)
+    headroom = routes.scenario.headroom if headroom is None else headroom
+    if not 0 <= headroom < 1:
+        raise FirelaneError(f"headroom: {headroom} is out of range; write e.g. 10 % (from 0 to less than 1)")
+    return _Decision(routes, demand(routes), priorities, drops, seed, 1.0 - headroom).plan()
+
+
+def _check_one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise FirelaneError(f'{what}: "{given}" is not a method; write one of {", ".join(known)}')
+
+
+@dataclass(slots=True)
+class _Decision:
+    routes: Routes
+    wanted: Demand
+    priorities: str
+    drops: str
+    seed: int
+    allowed: float
+
+    def plan(self) -> Plan:
+        r, classes = self.routes, self.routes.scenario.priorities
+        flows = group(r, self.wanted, subscription_places(r, self.wanted, self.priorities, self.seed))
+        priority = subscriber_classes(flows, self.priorities, classes)
+        before = lane_load(r, self.wanted, flows, np.ones(len(flows.lane)))
+        drop_rate, flat, lowered = self._drop_rates(flows, priority)
+        if self.priorities == "delay-adjusted":
+            priority = link_classes(flows, self.wanted.curves.weight, drop_rate, classes)
+        priority = dropped_last(priority, drop_rate, classes)
+        after = lane_load(r, self.wanted, flows, 1.0 - drop_rate)
+        story = Story(
+            priorities=self.priorities,
+            drops=self.drops,
+            allowed=self.allowed,
+            before=before,
+            after=after,
+            flat=flat,
+            lowered=lowered,
+        )
+        return make_plan(
+            r,
+            subscription_flow=flows.subscription_flow,
+            flow_priority=priority,
+            flow_drop_rate=drop_rate,
+            made_by=f"tune {self.priorities}+{self.drops}",
+            promised=self._promised(flows, priority, drop_rate, after),
+            why=tell(story, r, flows, drop_rate),
+        )
+
+    def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Lanes, Lanes]:
+        """The drop rates, which links fell back to flat ones, and which were lowered to fit."""
+        flat = np.zeros(flows.lanes, np.bool_)
+        if self.drops == "none":
+            return np.zeros(len(flows.lane)), flat, flat
+        self._check_feasible(flows)
+        if self.drops == "optimised":
+            drop_rate = 1.0 - optimal_shares(
+                self.wanted.curves,
+                flows.subscription_flow,
+                lane=flows.lane,
+                load=flows.load,
+                least=flows.least_share,
+                gain=self.wanted.lane_gain,
+                allowed=self.allowed,
+            )
+        else:
+            drop_rate, unsolved = policy_drop_rates(self.drops, flows, priority, self.allowed)
+            flat = unsolved if self.drops != "flat" else flat
+        drop_rate, lowered = fitted(self.routes, self.wanted, flows, drop_rate, self.allowed)
+        return drop_rate, flat, lowered
+
+    def _check_feasible(self, flows: Flows) -> None:
+        needed = lane_load(self.routes, self.wanted, flows, flows.least_share)
+        if len(needed) and needed.max() > self.allowed * (1 + ROUNDING):
+            lane = self.routes.lanes[int(needed.argmax())]
+            raise InfeasibleError(lane.name, float(needed.max()), self.allowed)
+
+    def _promised(self, flows: Flows, priority: Ints, drop_rate: Floats, load: Floats) -> dict[str, Any]:
+        """Utility from the shares; a link with more than it can carry serves its classes in order."""
+        r, wanted = self.routes, self.wanted
+        flow = flows.subscription_flow
+        _, klass, dropped = r.owners(priority[flow], drop_rate[flow])
+        sent_hz, sent_load = wanted.stream_rate_hz * (1.0 - dropped), wanted.stream_load * (1.0 - dropped)
+        place = r.stream_lane * MOST_PRIORITIES + klass
+        by_class = summed(sent_load, place, len(r.lanes) * MOST_PRIORITIES)
+        served = served_share(by_class.reshape(len(r.lanes), MOST_PRIORITIES))
+        delivered_hz = sent_hz * served.ravel()[place] * wanted.lane_gain[r.stream_lane]
+        success = r.claimed_share(delivered_hz, wanted.stream_rate_hz)
+        utility = float(wanted.curves.value(success).sum())
+        bound, most = upper_bound(r, headroom=1.0 - self.allowed, wanted=wanted), float(wanted.curves.most.sum())
+        return {
+            "utility": utility,
+            "utility_rate": utility / most if most > 0 else 1.0,
+            "upper_bound": bound,
+            "upper_bound_rate": bound / most if most > 0 else 1.0,
+            "loads": {lane.name: one for lane, one in zip(r.lanes, load.tolist(), strict=True)},
+        }

@@ -1,0 +1,126 @@
+"""Which subscriptions share a flow, and what each flow weighs on its link.
+
+Implements: firedex, section 4.2, steps 1-3.
+Differs:    without `flows` in the scenario every subscription is its own flow; a stream that several
+            filters of one subscriber claim counts on the one that ranks best.
+Symbols:    Psi -> subscription_flow, R_s -> the subscriptions of a subscriber, F_s -> its flows.
+Checked by: tests/tune/test_flows.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.utility import Utilities, utilities
+
+# Aim this much (relative) below the allowed load, so that no rounding of a sum exceeds it.
+HAIR = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Demand:
+    """What is asked of the links before any decision: per stream, per subscription and per link."""
+
+    stream_rate_hz: Floats
+    stream_load: Floats  # work per second: rate x mean service time
+    load: Floats  # per subscription, of all it claims
+    least_share: Floats  # of its messages that must be sent so that enough of them arrive
+    curves: Utilities
+    lane_gain: Floats  # 1 - loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Flows:
+    """Subscription -> flow (Psi), and per flow its subscriber, its link and its load before drops."""
+
+    lanes: int
+    subscription_flow: Ints
+    subscriber: Ints
+    lane: Ints
+    place: Ints  # among its subscriber's flows, the most worthy first
+    load: Floats  # work per second of the streams it owns
+    least_share: Floats  # the highest of its members
+
+    def lane_load(self, share: Floats) -> Floats:
+        """The load of every link when each flow keeps this share."""
+        return summed(self.load * share, self.lane, self.lanes)
+
+    def by_lane(self) -> tuple[Ints, Ints]:
+        """An order with the flows of a link side by side, and where each link starts in it (and the end)."""
+        order = np.argsort(self.lane, kind="stable")
+        return order, np.searchsorted(self.lane[order], np.arange(self.lanes + 1))
+
+
+def demand(routes: Routes) -> Demand:
+    """What the subscriptions of these routes ask for."""
+    per_byte_s, overhead_s = routes.service_s()
+    rate = routes.topic_rate_hz[routes.stream_topic]
+    stream_load = rate * (routes.topic_mean_bytes[routes.stream_topic] * per_byte_s + overhead_s)
+    claimed = stream_load[routes.claim_stream]
+    gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
+    least = np.array([need.least_share for need in routes.needs], np.float64)
+    reach = gain[routes.subscription_lane]
+    # Of what is sent `reach` arrives; where the link alone loses too much, everything is sent.
+    sent = np.divide(least, reach, out=np.ceil(least), where=reach > 0)
+    return Demand(
+        stream_rate_hz=rate,
+        stream_load=stream_load,
+        load=summed(claimed, routes.claim_subscription, len(routes.filters)),
+        least_share=np.minimum(1.0, sent),
+        curves=utilities(routes.needs),
+        lane_gain=gain,
+    )
+
+
+def group(routes: Routes, wanted: Demand, place: Ints) -> Flows:
+    """The flows of subscriptions that stand at this place in their subscriber's sorted list."""
+    owner = routes.subscription_subscriber
+    subscribers = len(routes.subscribers)
+    listed = np.bincount(owner, minlength=subscribers)
+    if routes.scenario.flows is None:
+        flow, flow_place, flow_subscriber = np.arange(len(owner)), place, owner
+    else:
+        parts = np.minimum(listed, routes.scenario.flows)
+        part = split(place, listed[owner], routes.scenario.flows)  # steps 2 and 3
+        flow = np.cumsum(parts)[owner] - parts[owner] + part
+        flow_subscriber = np.repeat(np.arange(subscribers), parts)
+        flow_place = np.arange(len(flow_subscriber)) - (np.cumsum(parts) - parts)[flow_subscriber]
+    flow_lane = np.zeros(len(flow_subscriber), np.int64)
+    flow_lane[flow] = routes.subscription_lane
+    least = np.zeros(len(flow_subscriber))
+    np.maximum.at(least, flow, wanted.least_share)
+    carrier, _, _ = routes.owners(flow_place[flow], np.zeros(len(owner)))
+    return Flows(
+        lanes=len(routes.lanes),
+        subscription_flow=flow,
+        subscriber=flow_subscriber,
+        lane=flow_lane,
+        place=flow_place,
+        load=summed(wanted.stream_load, flow[carrier], len(flow_subscriber)),
+        least_share=least,
+    )
+
+
+def places(inside: Ints, *keys: Floats) -> Ints:
+    """Where each element stands among those of its `inside`, by falling keys; ties as they come."""
+    order = np.lexsort((*(-key for key in reversed(keys)), inside))
+    counts = np.bincount(inside)
+    place = np.empty(len(inside), np.int64)
+    place[order] = np.arange(len(inside)) - (np.cumsum(counts) - counts)[inside[order]]
+    return place
+
+
+def summed(values: Floats, inside: Ints, count: int) -> Floats:
+    """The sum of the values inside each of `count` groups."""
+    return np.bincount(inside, values, minlength=count).astype(np.float64)
+
+
+def split(place: Ints, count: Ints, parts: int) -> Ints:
+    """Which of `parts` sub-lists of nearly equal size, the larger ones first, holds each place of a list."""
+    size, larger = np.divmod(count, parts)
+    edge = larger * (size + 1)
+    part: Ints = np.where(place < edge, place // (size + 1), larger + (place - edge) // np.maximum(size, 1))
+    return part

@@ -1,0 +1,299 @@
+"""The drop rates with the most utility that a link can carry, for all links at once.
+
+With a price per second of link time, every flow's best share follows from its own curve alone; the price is
+right when the link is just full. Where all curves are logarithms, the load is piecewise linear in the
+inverse price and solved exactly from its sorted breakpoints (`water_filling`); for other concave curves the
+price is bracketed until the load fits (`dual`), and what is left between the two ends of the bracket, where
+curves are straight, is shared out along the line between them.
+
+Implements: firedex, section 4.3, Eq. 16.
+Differs:    solved in closed form instead of by a convex solver; least shares are bounds; delay is left out.
+Symbols:    Omega -> 1 - share, rho -> load x share, nu -> price (dual: its logarithm), A -> value.
+Checked by: tests/tune/test_optimum.py
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from firelane.scenario.routes import Floats, Ints
+from firelane.scenario.utility import LOG, Utilities
+from firelane.tune.compiled import compiled
+from firelane.tune.curves import Curves, curves
+from firelane.tune.flows import HAIR, summed
+
+PRICE_WIDTH = 1e-13  # of a bracket's ends (logarithms) that count as equal
+SHARE_WIDTH = 4e-16
+MOST_STEPS = 400
+
+
+class Pool(NamedTuple):
+    """The flows of one link that maximise sum of value x log(1 + gain x share).
+
+    At water level 1 / price a flow uses clip(value x water - load / gain, load x least, load) of its link.
+    """
+
+    value: Floats
+    load: Floats
+    least: Floats
+    gain: Floats
+
+
+def optimal_shares(
+    members: Utilities, flow: Ints, *, lane: Ints, load: Floats, least: Floats, gain: Floats, allowed: float
+) -> Floats:
+    """The share of its messages that each flow keeps; `flow` is per member, `gain` per lane, the rest per flow.
+
+    The least shares must fit the allowed load; a link that carries everything keeps everything.
+    """
+    lanes = len(gain)
+    order = np.argsort(lane, kind="stable")
+    start = np.searchsorted(lane[order], np.arange(lanes + 1))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    curve = curves(members, rank[flow], load=load[order], least=least[order], gain=gain[lane[order]])
+    full = summed(load, lane, lanes) > allowed
+    mixed = np.zeros(lanes, np.bool_)
+    mixed[lane[flow[members.kind != LOG]]] = True
+    share = np.ones(len(order))
+    water_filling(start, full & ~mixed, curve, allowed * (1.0 - HAIR), share)
+    dual(start, full & mixed, curve, allowed * (1.0 - HAIR), share)
+    return share[rank]
+
+
+@compiled
+def water_filling(start: Ints, chosen: Any, curve: Curves, target: float, share: Floats) -> None:
+    """Fill in the shares of the chosen lanes' flows, all of them with logarithmic curves."""
+    for lane in range(len(start) - 1):
+        if chosen[lane]:
+            a, b = start[lane], start[lane + 1]
+            pool = Pool(curve.log_weight[a:b], curve.load[a:b], curve.least[a:b], curve.gain[a:b])
+            _fill(pool, target, share[a:b])
+
+
+@compiled
+def _fill(pool: Pool, target: float, share: Floats) -> None:
+    turns = _breakpoints(pool)
+    low, high = -1, len(turns)  # the load is within the target at turns[low], above it at turns[high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _used(turns[middle], pool) <= target:
+            low = middle
+        else:
+            high = middle
+    water = turns[low] if low >= 0 else 0.0
+    if low >= 0 and high < len(turns):
+        water = _water_between(turns[low], turns[high], pool, target)
+    for f in range(len(share)):
+        wanted = pool.value[f] * water - pool.load[f] / pool.gain[f]
+        share[f] = min(1.0, max(pool.least[f], wanted / pool.load[f])) if pool.load[f] > 0.0 else 1.0
+    if high == len(turns):  # not full at any price: what is left is worth nothing to anybody
+        _share_rest(pool.load, share, np.ones(len(share)), target)
+
+
+@compiled
+def _breakpoints(pool: Pool) -> Floats:
+    """The water levels, rising, at which some flow leaves its least share or becomes whole."""
+    value, load, least, gain = pool
+    turns = np.empty(2 * len(value))
+    n = 0
+    for f in range(len(value)):
+        if value[f] > 0.0 and load[f] > 0.0 and least[f] < 1.0:
+            turns[n] = load[f] * (least[f] + 1.0 / gain[f]) / value[f]
+            turns[n + 1] = load[f] * (1.0 + 1.0 / gain[f]) / value[f]
+            n += 2
+    return np.sort(turns[:n])
+
+
+@compiled
+def _used(water: float, pool: Pool) -> float:
+    value, load, least, gain = pool
+    used = 0.0
+    for f in range(len(value)):
+        used += min(load[f], max(load[f] * least[f], value[f] * water - load[f] / gain[f]))
+    return used
+
+
+@compiled
+def _water_between(low: float, high: float, pool: Pool, target: float) -> float:
+    """The water level that uses exactly the target, between two neighbouring breakpoints."""
+    value, load, least, gain = pool
+    middle = 0.5 * (low + high)
+    fixed, rise = 0.0, 0.0
+    for f in range(len(value)):
+        wanted = value[f] * middle - load[f] / gain[f]
+        if wanted <= load[f] * least[f]:
+            fixed += load[f] * least[f]
+        elif wanted >= load[f]:
+            fixed += load[f]
+        else:
+            fixed -= load[f] / gain[f]
+            rise += value[f]
+    return min(high, max(low, (target - fixed) / rise)) if rise > 0.0 else low
+
+
+@compiled
+def _share_rest(load: Floats, share: Floats, more: Floats, target: float) -> None:
+    """Move the shares towards `more`, all by the same part of the way, until they use the target."""
+    used, span = 0.0, 0.0
+    for f in range(len(load)):
+        used += load[f] * share[f]
+        span += load[f] * (more[f] - share[f])
+    if span > 0.0 and used < target:
+        part = min(1.0, (target - used) / span)
+        for f in range(len(load)):
+            share[f] += part * (more[f] - share[f])
+
+
+@compiled
+def dual(start: Ints, chosen: Any, curve: Curves, target: float, share: Floats) -> None:
+    """Fill in the shares of the chosen lanes' flows, with concave curves of any kind."""
+    for lane in range(len(start) - 1):
+        if chosen[lane]:
+            a, b = start[lane], start[lane + 1]
+            more = _bracket(a, curve, target, share[a:b])
+            _share_rest(curve.load[a:b], share[a:b], more, target)
+
+
+@compiled
+def _bracket(first: int, curve: Curves, target: float, share: Floats) -> Floats:
+    """Fill in best shares that just fit and return those that just do not, for the flows from `first` on.
+
+    The bracket of the price is closed by regula falsi, every third step by halving, as the load may jump.
+    """
+    cheap, dear, trial = np.ones(len(share)), np.ones(len(share)), np.ones(len(share))
+    low, high = _price_range(first, len(share), curve)
+    over = _demand(low, first, curve, cheap) - target
+    under = spare = target - _demand(high, first, curve, dear)
+    if over <= 0.0:  # not full at any price that matters: what is left is worth nothing to anybody
+        share[:] = cheap
+        return trial
+    for step in range(MOST_STEPS):
+        if high - low <= PRICE_WIDTH or spare <= HAIR * target:
+            break
+        price = low + (high - low) * (0.5 if step % 3 == 2 else over / (over + under))
+        if not low < price < high:
+            price = 0.5 * (low + high)
+        excess = _demand(price, first, curve, trial) - target
+        if excess > 0.0:
+            low, over, under = price, excess, 0.5 * under  # Illinois: let the other end catch up
+            cheap, trial = trial, cheap
+        else:
+            high, over = price, 0.5 * over
+            under = spare = -excess
+            dear, trial = trial, dear
+    share[:] = dear
+    return cheap if high - low <= PRICE_WIDTH else dear
+
+
+@compiled
+def _price_range(first: int, flows: int, curve: Curves) -> tuple[float, float]:
+    """Logarithms of a price at which every flow takes all it has use for, and of one at which none takes any."""
+    low, high = math.inf, -math.inf
+    for f in range(first, first + flows):
+        if curve.load[f] > 0.0:
+            least_slope, most_slope = _slope_range(f, curve)
+            low = min(low, least_slope - math.log(curve.load[f]))
+            high = max(high, most_slope - math.log(curve.load[f]))
+    if low > high:  # nothing is worth anything
+        return 0.0, 0.0
+    return low - 1e-3, high + 1e-3
+
+
+@compiled
+def _slope_range(f: int, curve: Curves) -> tuple[float, float]:
+    """Logarithms of a bound below a flow's least positive slope, and above its highest; inf, -inf without any."""
+    low, total = -math.inf, 0.0
+    if curve.log_weight[f] > 0.0:
+        total = curve.log_weight[f] * curve.gain[f]
+        low = math.log(total / (1.0 + curve.gain[f]))
+    for i in range(curve.fade_start[f], curve.fade_start[f + 1]):
+        low = max(low, curve.fade_log_slope[i] - 1.0 / curve.fade_length[i])
+        total += math.exp(curve.fade_log_slope[i])
+    for i in range(curve.ramp_start[f], curve.ramp_start[f + 1]):
+        total += curve.ramp_slope[i]
+    if total <= 0.0:
+        return math.inf, -math.inf
+    if low == -math.inf:  # ramps only: the slope of the last one
+        low = math.log(curve.ramp_slope[curve.ramp_start[f + 1] - 1])
+    return low, math.log(total)
+
+
+@compiled
+def _demand(price: float, first: int, curve: Curves, share: Floats) -> float:
+    """Fill in every flow's best share at the price (a logarithm); the load they make together."""
+    cost, water = math.exp(price), math.exp(-price)
+    used = 0.0
+    for n in range(len(share)):
+        f = first + n
+        if curve.load[f] > 0.0:
+            share[n] = min(1.0, max(curve.least[f], _best_share(f, curve, price, cost, water)))
+            used += curve.load[f] * share[n]
+    return used
+
+
+@compiled
+def _best_share(f: int, curve: Curves, price: float, cost: float, water: float) -> float:
+    """Where the slope of the flow's curve falls to its cost; in closed form if it has one kind of terms."""
+    fade, ramp = curve.fade_start[f], curve.ramp_start[f]
+    fades, ramps = curve.fade_start[f + 1] - fade, curve.ramp_start[f + 1] - ramp
+    value, load = curve.log_weight[f], curve.load[f]
+    if fades == 0 and ramps == 0:
+        return value * water / load - 1.0 / curve.gain[f] if value > 0.0 else 0.0
+    if value == 0.0 and ramps == 0 and fades == 1:
+        return curve.fade_length[fade] * (curve.fade_log_slope[fade] - math.log(load) - price)
+    if value == 0.0 and fades == 0:
+        return _ramp_share(f, curve, load * cost)
+    return _mixed_share(f, curve, load * cost)
+
+
+@compiled
+def _ramp_share(f: int, curve: Curves, cost: float) -> float:
+    """The end of the last ramp up to which the slope is at least the cost."""
+    slope = 0.0
+    for i in range(curve.ramp_start[f + 1] - 1, curve.ramp_start[f] - 1, -1):
+        slope += curve.ramp_slope[i]
+        if slope >= cost:
+            return curve.ramp_end[i]
+    return 0.0
+
+
+@compiled
+def _mixed_share(f: int, curve: Curves, cost: float) -> float:
+    """Where the slope of a curve of several kinds falls to the cost: Newton's method, kept in a bracket."""
+    low, high = curve.least[f], 1.0
+    if _slope(f, curve, low)[0] < cost:
+        return low
+    at = high
+    for _ in range(MOST_STEPS):
+        slope, bend = _slope(f, curve, at)
+        if slope >= cost:
+            low = at
+        else:
+            high = at
+        if high - low <= SHARE_WIDTH:
+            break
+        newton = at + (cost - slope) / bend if bend < 0.0 else -1.0
+        if abs(newton - at) <= SHARE_WIDTH:
+            break
+        at = newton if low < newton < high else 0.5 * (low + high)
+    return at
+
+
+@compiled
+def _slope(f: int, curve: Curves, share: float) -> tuple[float, float]:
+    """Slope of a flow's curve just below a share, and how fast it falls."""
+    gain = curve.gain[f]
+    slope = curve.log_weight[f] * gain / (1.0 + gain * share)
+    bend = -slope * gain / (1.0 + gain * share)
+    for i in range(curve.fade_start[f], curve.fade_start[f + 1]):
+        term = math.exp(curve.fade_log_slope[i] - share / curve.fade_length[i])
+        slope += term
+        bend -= term / curve.fade_length[i]
+    for i in range(curve.ramp_start[f], curve.ramp_start[f + 1]):
+        if curve.ramp_end[i] >= share:
+            slope += curve.ramp_slope[i]
+    return slope, bend

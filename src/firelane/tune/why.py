@@ -1,0 +1,105 @@
+"""Why a plan is as it is, in lines that a person can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from firelane.scenario.routes import Floats, Routes
+from firelane.tune.flows import Flows
+
+MOST_LINKS = 20
+PRIORITY_STORY = {
+    "none": "one class for everything",
+    "random": "classes at random, per subscriber",
+    "information": "classes by most utility, per subscriber",
+    "bandwidth-adjusted": "classes by most utility per load, per subscriber",
+    "delay-adjusted": "classes by weight per load after drops, per link",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Story:
+    """What was decided, per link."""
+
+    priorities: str
+    drops: str
+    allowed: float
+    before: Floats  # load
+    after: Floats
+    flat: npt.NDArray[np.bool_]  # fell back to flat drop rates
+    lowered: npt.NDArray[np.bool_]  # overlapping filters cost more than planned
+
+
+def tell(story: Story, routes: Routes, flows: Flows, drop_rate: Floats) -> tuple[str, ...]:
+    """One line on the classes, then one or more per link, the fullest links first."""
+    lines = [f"priorities {story.priorities}: {PRIORITY_STORY[story.priorities]}"]
+    limited = np.array([lane.link.bandwidth_bps is not None for lane in routes.lanes], np.bool_)
+    per_lane = _Counts.of(routes, flows, drop_rate)
+    fullest = np.argsort(-story.before, kind="stable")
+    fullest = fullest[limited[fullest]]
+    for one in fullest[:MOST_LINKS].tolist():
+        lines += [f"{routes.lanes[one].name}: {line}" for line in _link_lines(story, routes, per_lane, one)]
+    rest = fullest[MOST_LINKS:]
+    if len(rest):
+        dropped = int((per_lane.dropped[rest] > 0).sum())
+        lines.append(f"and {len(rest)} more links, {dropped} with drops, {len(rest) - dropped} without")
+    if not limited.all():
+        lines.append(f"no drops on {int((~limited).sum())} links without a bandwidth")
+    return tuple(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Counts:
+    """Per link: flows, those with drops, those dropped entirely; subscriptions with a tolerance, beyond help."""
+
+    flows: npt.NDArray[np.int64]
+    dropped: npt.NDArray[np.int64]
+    gone: npt.NDArray[np.int64]
+    tolerant: npt.NDArray[np.int64]
+    lossy: npt.NDArray[np.int64]
+
+    @staticmethod
+    def of(routes: Routes, flows: Flows, drop_rate: Floats) -> _Counts:
+        def count(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            return np.bincount(lane, minlength=flows.lanes)
+
+        tolerant = [need.tolerance is not None for need in routes.needs]
+        reach = np.array([1.0 - lane.link.loss for lane in routes.lanes])[routes.subscription_lane]
+        bound = [0.0 if need.tolerance is not None else need.least_share for need in routes.needs]
+        return _Counts(
+            flows=count(flows.lane),
+            dropped=count(flows.lane[drop_rate > 0]),
+            gone=count(flows.lane[drop_rate >= 1]),
+            tolerant=count(routes.subscription_lane[np.array(tolerant, np.bool_)]),
+            lossy=count(routes.subscription_lane[np.array(bound) > reach]),
+        )
+
+
+def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list[str]:
+    before, after, allowed = story.before[one], story.after[one], story.allowed
+    lines = []
+    if story.drops == "none" and before > allowed:
+        verdict = "its queue will overflow" if before >= 1 else "the headroom is used up"
+        lines.append(f"nothing is dropped on purpose at load {before:.2f}; {verdict}")
+    elif before <= allowed:
+        lines.append(f"no drops: load {before:.2f} is within 1 - headroom = {allowed:.2f}")
+    else:
+        lines.append(
+            f"load {before:.2f} is brought to {after:.2f} by {'flat' if story.flat[one] else story.drops} drop rates; "
+            f"{counts.dropped[one]} of {counts.flows[one]} flows dropped, {counts.gone[one]} of them entirely"
+        )
+    if story.flat[one]:
+        lines.append(f"flat instead of {story.drops}, which cannot reach {allowed:.2f}: too much is in the top class")
+    if story.lowered[one]:
+        lines.append(
+            "overlapping filters carry what they share at the lower drop rate, so all shares were lowered to fit"
+        )
+    if counts.tolerant[one] and before > allowed:
+        lines.append(f"{counts.tolerant[one]} subscriptions with a tolerance are held at full rate")
+    if counts.lossy[one]:
+        loss = routes.lanes[one].link.loss
+        lines.append(f"the link itself loses {loss:.1%}, more than {counts.lossy[one]} subscriptions can bear")
+    return lines
