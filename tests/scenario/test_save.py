@@ -25,7 +25,7 @@ NASTY = [
 
 names = st.one_of(
     st.sampled_from(NASTY),
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
 )
 topics = names.filter(lambda name: topic_problem(name) is None)
 amounts = st.floats(min_value=0, max_value=1e300)
@@ -53,7 +53,7 @@ def a_scenario(topic: str = "t", name: str = "n", **parts: object) -> Scenario:
 
 
 @given(topics, names)
-@example("#x".replace("#", "a #"), "null")
+@example("null", "a #b")
 def test_any_name_comes_back_as_it_was(topic, name):
     scenario = a_scenario(topic, name)
     assert round_trip(scenario) == scenario
@@ -61,12 +61,13 @@ def test_any_name_comes_back_as_it_was(topic, name):
 
 @pytest.mark.parametrize("name", NASTY)
 def test_every_nasty_name_comes_back_through_another_yaml_reader_too(name):
-    scenario = a_scenario(name, name)
-    if len(name) < 1000:  # PyYAML's own constructor
-        data = yaml.safe_load(to_text(scenario))
-        assert list(data["topics"]) == list(data["subscribers"]) == list(data["publishers"]) == [name]
-        assert list(data["subscribers"][name]["subscribes"]) == [name]
+    topic = "t" if topic_problem(name) else name
+    scenario = a_scenario(topic, name)
     assert round_trip(scenario) == scenario
+    data = yaml.safe_load(to_text(scenario))
+    assert list(data["subscribers"]) == list(data["publishers"]) == list(data["links"]) == [name]
+    assert list(data["topics"]) == list(data["subscribers"][name]["subscribes"]) == [topic]
+    assert data["subscribers"][name]["subscribes"][topic] == {"category": name}
 
 
 @pytest.mark.parametrize("wanted", ["#", "+", "+/b", "a/#", "a/+", "a/b"])
@@ -96,10 +97,10 @@ def test_every_rate_and_size_comes_back_exactly(rate, size, sample, sizes):
     assert round_trip(scenario) == scenario
 
 
-@given(amounts, shares, amounts, shares, amounts, shares.filter(bool))
-def test_every_number_of_a_need_comes_back_exactly(weight, share, delay, loss, tolerance, knee):
+@given(amounts, shares, amounts, shares, shares.filter(bool))
+def test_every_number_of_a_need_comes_back_exactly(weight, share, delay, loss, knee):
     needs = {
-        "t": Need(weight=weight, max_delay_s=delay, max_loss=loss, min_share=share, tolerance=tolerance, keep="latest"),
+        "t": Need(weight=weight, max_delay_s=delay, max_loss=loss, min_share=share, tolerance=delay, keep="latest"),
         "u": Need(utility="saturating", knee=knee),
         "v": Need(utility="piecewise", points=((0.0, 0.0), (0.3, 0.8), (1.0, 1.0))),
     }

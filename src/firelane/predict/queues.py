@@ -169,4 +169,4 @@ def _priority(
 def served_share(load: Floats) -> Floats:
     """Of each class's offered load (rows: lanes), the share that strict priority serves in the long run."""
     spare = np.maximum(0.0, 1 - (np.cumsum(load, axis=1) - load))
-    return np.minimum(1.0, np.divide(spare, load, out=np.ones_like(load), where=load > 0))
+    return np.divide(spare, load, out=np.ones_like(load), where=load > spare)

@@ -92,9 +92,10 @@ def firedex(
     """
     _at_least(0, seed=seed, telemetry_topics=telemetry_topics, async_topics=async_topics)
     _at_least(0, async_weight_factor=async_weight_factor)
-    _at_least(1, subscribers=subscribers, publishers=publishers, priorities=priorities, flows=flows or 1)
-    _at_least(1, buffer=1 if buffer is None else buffer)
-    _at_most(1, telemetry_share=telemetry_share, headroom=headroom)
+    _at_least(1, subscribers=subscribers, publishers=publishers, priorities=priorities)
+    _at_least(1, buffer=1 if buffer is None else buffer, flows=1 if flows is None else flows)
+    _at_most(1, telemetry_share=telemetry_share)
+    _at_most(0.99, headroom=headroom)
     _at_most(MOST_PRIORITIES, priorities=priorities)
     _at_most(telemetry_topics, telemetry_subscriptions=telemetry_subscriptions)
     _at_most(async_topics, async_subscriptions=async_subscriptions)
@@ -376,8 +377,8 @@ def _nearby(zone: int, neighbours: list[int], weights: list[float]) -> dict[str,
 
 def _at_least(least: float, **arguments: float) -> None:
     for name, value in arguments.items():
-        if not value >= least:
-            raise ScenarioError(f"{value} is too little; give {least} or more", key=name)
+        if not least <= value < math.inf:
+            raise ScenarioError(f"{value} does not fit; give {least} or more", key=name)
 
 
 def _at_most(most: float, **arguments: float) -> None:

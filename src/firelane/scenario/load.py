@@ -63,7 +63,7 @@ def check(scenario: Scenario, *, source: str = "") -> None:
         if problem := topic_problem(name):
             raise ScenarioError(problem, key=f"topics.{name}", source=source)
     _check_names(scenario, source)
-    links = {*scenario.links, DEFAULT_LINK}
+    links = dict.fromkeys([*scenario.links, DEFAULT_LINK])  # in their order, so that messages are always the same
     for name, publisher in scenario.publishers.items():
         if publisher.link is not None and publisher.link not in links:
             raise _unknown(publisher.link, "link", links, f"publishers.{name}.link", source)

@@ -250,7 +250,8 @@ def transmit(
 ) -> tuple[int, int]:  # fmt: skip
     """Queue copies, in order of time per link, and send by strict priority without pre-emption.
 
-    Returns (copies handled, events). It stops early when the pool is empty, for the caller to grow it.
+    A copy that is not kept only moves its link's clock on. Returns (copies handled, events); stops early
+    when the pool is empty, for the caller to grow it.
 
     One long function on purpose: arrays taken from a tuple inside a callee cost numba a pair of atomic
     reference counts each, which made this loop twenty times slower when it was five functions.
@@ -265,8 +266,6 @@ def transmit(
     events = 0
     free = pool[0]
     for i in range(copies):
-        if not kept[i]:
-            continue
         if free < 0:
             pool[0] = free
             return i, events
@@ -274,7 +273,6 @@ def transmit(
         coming = stream[i]
         one = coming if coming >= 0 else -1 - coming
         link = stream_link[one]
-        events += 1
         # Start, highest class first, what the link could start before now. What arrives at this very
         # instant waits with the rest of its batch until time moves on, and is then served by class.
         while free_at[link] < now and classes[link] != 0:
@@ -308,6 +306,9 @@ def transmit(
                     delay_sum[sent] += delay
                     busy_sum[sent] += length
                     histogram[stream_row[sent], _bucket(delay)] += np.uint32(1)
+        if not kept[i]:
+            continue
+        events += 1
         if free_at[link] < now:  # idle until now
             free_at[link] = now
         if stream_latest[one] and held[one] >= 0:

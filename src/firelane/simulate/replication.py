@@ -86,9 +86,13 @@ class _Run:
         self._carry(time, source, size, horizon=self._clock)
 
     def finish(self) -> None:
-        """Let what the stages before the links still hold arrive."""
+        """Let what the stages before the links still hold arrive, and the links send up to the end."""
         if self._system.stages.any:
             self._carry(np.empty(0), np.empty(0, np.int64), np.empty(0), horizon=np.inf)
+        _, stream = np.unique(self._system.links.stream_link, return_index=True)
+        end = np.full(len(stream), self._clock)
+        never = np.zeros(len(stream), np.bool_)
+        self._transmit(len(stream), end, end, stream.astype(np.int32), np.zeros(len(stream)), never)
 
     def _carry(self, time: Floats, source: Ints, size: Floats, *, horizon: float) -> None:
         """Nothing still to come can arrive before `horizon`, so messages up to it are safe to order."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firelane.scenario.routes import Floats, Ints
-from firelane.scenario.utility import LINEAR, LOG, PIECEWISE, SATURATING, STEP, Utilities
+from firelane.scenario.utility import LINEAR, LOG, SATURATING, STEP, Utilities
 from firelane.tune.flows import summed
 
 
@@ -74,20 +74,31 @@ def envelope_value(members: Utilities, success: Floats) -> Floats:
 def _ramps(members: Utilities, weight: Floats, gain: Floats) -> tuple[Ints, Floats, Floats]:
     """(member, slope, end) of every ramp, in terms of the share sent."""
     straight = np.flatnonzero(members.kind == LINEAR)
-    within_reach = (members.kind == STEP) & (members.knee <= gain)  # else it is worth nothing, whatever is sent
-    stepped = np.flatnonzero(within_reach)
-    owners = [straight, stepped]
-    slopes = [weight[straight] * gain[straight], weight[stepped] * gain[stepped] / members.knee[stepped]]
-    ends = [np.ones(len(straight)), members.knee[stepped] / gain[stepped]]
-    for one in np.flatnonzero(members.kind == PIECEWISE).tolist():
-        x, u = members.points[one]
-        steps = np.append(np.diff(u) / np.diff(x), 0.0)
-        owners.append(np.full(len(x) - 1, one))
-        slopes.append(weight[one] * gain[one] * np.maximum(0.0, -np.diff(steps)))
-        ends.append(x[1:] / gain[one])
-    member, slope, end = np.concatenate(owners), np.concatenate(slopes), np.minimum(1.0, np.concatenate(ends))
+    # A step out of the link's reach is worth nothing, whatever is sent.
+    stepped = np.flatnonzero((members.kind == STEP) & (members.knee <= gain))
+    bent, drop, bend = _bends(members)
+    member = np.concatenate((straight, stepped, bent))
+    slope = np.concatenate((np.ones(len(straight)), 1.0 / members.knee[stepped], drop))
+    end = np.concatenate((np.ones(len(straight)), members.knee[stepped], bend))
+    slope, end = weight[member] * gain[member] * slope, np.minimum(1.0, end / gain[member])
     rising = slope > 0
     return member[rising], slope[rising], end[rising]
+
+
+def _bends(members: Utilities) -> tuple[Ints, Floats, Floats]:
+    """(member, by how much the slope falls, at which success) of every bend of the piecewise curves."""
+    points = list(members.points.values())
+    counts = np.array([len(x) for x, _ in points], np.int64)
+    member = np.repeat(np.array(list(members.points), np.int64), counts)
+    if not points:
+        return member, np.empty(0), np.empty(0)
+    x, u = np.concatenate([x for x, _ in points]), np.concatenate([u for _, u in points])
+    last = np.cumsum(counts) - 1  # from here to the next point is not a piece: the slope is 0
+    slope = np.append(np.diff(u), 0.0) / np.append(np.diff(x), 1.0)
+    slope[last] = 0.0
+    falls = np.append(0.0, slope[:-1] - slope[1:])
+    falls[last - counts + 1] = 0.0  # nothing before a curve's first point
+    return member, np.maximum(0.0, falls), x
 
 
 def _starts(flow: Ints, flows: int) -> Ints:

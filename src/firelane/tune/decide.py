@@ -95,7 +95,7 @@ class _Decision:
             flow_drop_rate=drop_rate,
             made_by=f"tune {self.priorities}+{self.drops}",
             promised=self._promised(flows, priority, drop_rate, after),
-            why=tell(story, r, flows, drop_rate),
+            why=tell(story, r, self.wanted, flows, drop_rate),
         )
 
     def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Lanes, Lanes]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from firelane.scenario.routes import Floats, Ints, Routes
 from firelane.scenario.utility import Utilities, utilities
@@ -28,6 +29,8 @@ class Demand:
     stream_load: Floats  # work per second: rate x mean service time
     load: Floats  # per subscription, of all it claims
     least_share: Floats  # of its messages that must be sent so that enough of them arrive
+    tolerant: npt.NDArray[np.bool_]  # has a tolerance: never dropped
+    out_of_reach: npt.NDArray[np.bool_]  # the link alone loses more than it can bear
     curves: Utilities
     lane_gain: Floats  # 1 - loss
 
@@ -44,10 +47,6 @@ class Flows:
     load: Floats  # work per second of the streams it owns
     least_share: Floats  # the highest of its members
 
-    def lane_load(self, share: Floats) -> Floats:
-        """The load of every link when each flow keeps this share."""
-        return summed(self.load * share, self.lane, self.lanes)
-
     def by_lane(self) -> tuple[Ints, Ints]:
         """An order with the flows of a link side by side, and where each link starts in it (and the end)."""
         order = np.argsort(self.lane, kind="stable")
@@ -62,14 +61,17 @@ def demand(routes: Routes) -> Demand:
     claimed = stream_load[routes.claim_stream]
     gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
     least = np.array([need.least_share for need in routes.needs], np.float64)
+    tolerant = np.array([need.tolerance is not None for need in routes.needs], np.bool_)
     reach = gain[routes.subscription_lane]
     # Of what is sent `reach` arrives; where the link alone loses too much, everything is sent.
-    sent = np.divide(least, reach, out=np.ceil(least), where=reach > 0)
+    sent = np.divide(least, reach, out=np.where(least > 0, np.inf, 0.0), where=reach > 0)
     return Demand(
         stream_rate_hz=rate,
         stream_load=stream_load,
         load=summed(claimed, routes.claim_subscription, len(routes.filters)),
         least_share=np.minimum(1.0, sent),
+        tolerant=tolerant,
+        out_of_reach=(sent > 1.0) & ~tolerant,
         curves=utilities(routes.needs),
         lane_gain=gain,
     )

@@ -28,6 +28,7 @@ from firelane.tune.flows import HAIR, summed
 PRICE_WIDTH = 1e-13  # of a bracket's ends (logarithms) that count as equal
 SHARE_WIDTH = 4e-16
 MOST_STEPS = 400
+CONSTANT, LOGARITHM, FADE, RAMP, MIXED = range(5)
 
 
 class Pool(NamedTuple):
@@ -60,7 +61,8 @@ def optimal_shares(
     mixed[lane[flow[members.kind != LOG]]] = True
     share = np.ones(len(order))
     water_filling(start, full & ~mixed, curve, allowed * (1.0 - HAIR), share)
-    dual(start, full & mixed, curve, allowed * (1.0 - HAIR), share)
+    if mixed.any():
+        dual(start, full & mixed, curve, allowed * (1.0 - HAIR), share)
     return share[rank]
 
 
@@ -148,36 +150,70 @@ def _share_rest(load: Floats, share: Floats, more: Floats, target: float) -> Non
             share[f] += part * (more[f] - share[f])
 
 
+class Forms(NamedTuple):
+    """How each flow's best share follows from the price: by which form, and its two numbers."""
+
+    form: Ints
+    a: Floats
+    b: Floats
+
+
 @compiled
 def dual(start: Ints, chosen: Any, curve: Curves, target: float, share: Floats) -> None:
     """Fill in the shares of the chosen lanes' flows, with concave curves of any kind."""
+    forms = _forms(curve)
     for lane in range(len(start) - 1):
         if chosen[lane]:
             a, b = start[lane], start[lane + 1]
-            more = _bracket(a, curve, target, share[a:b])
+            more = _bracket(a, curve, forms, target, share[a:b])
             _share_rest(curve.load[a:b], share[a:b], more, target)
 
 
 @compiled
-def _bracket(first: int, curve: Curves, target: float, share: Floats) -> Floats:
+def _forms(curve: Curves) -> Forms:
+    """Closed forms for flows with a single term, where the slope equals load x exp(price)."""
+    flows = len(curve.load)
+    form, a, b = np.full(flows, MIXED), np.zeros(flows), np.zeros(flows)
+    for f in range(flows):
+        value, load = curve.log_weight[f], curve.load[f]
+        fade, ramp = curve.fade_start[f], curve.ramp_start[f]
+        fades, ramps = curve.fade_start[f + 1] - fade, curve.ramp_start[f + 1] - ramp
+        if load <= 0.0:
+            form[f], a[f] = CONSTANT, 1.0
+        elif value <= 0.0 and fades + ramps == 0:
+            form[f], a[f] = CONSTANT, curve.least[f]
+        elif fades + ramps == 0:  # value gain / (1 + gain x) = load exp(price)
+            form[f], a[f], b[f] = LOGARITHM, value / load, 1.0 / curve.gain[f]
+        elif value <= 0.0 and fades == 1 and ramps == 0:  # log_slope - x / length = log(load) + price
+            form[f], a[f], b[f] = FADE, curve.fade_length[fade], curve.fade_log_slope[fade] - math.log(load)
+        elif value <= 0.0 and fades == 0 and ramps == 1:  # all of the ramp or nothing
+            form[f], a[f], b[f] = RAMP, curve.ramp_end[ramp], math.log(curve.ramp_slope[ramp] / load)
+    return Forms(form, a, b)
+
+
+@compiled
+def _bracket(first: int, curve: Curves, forms: Forms, target: float, share: Floats) -> Floats:
     """Fill in best shares that just fit and return those that just do not, for the flows from `first` on.
 
     The bracket of the price is closed by regula falsi, every third step by halving, as the load may jump.
     """
-    cheap, dear, trial = np.ones(len(share)), np.ones(len(share)), np.ones(len(share))
-    low, high = _price_range(first, len(share), curve)
-    over = _demand(low, first, curve, cheap) - target
-    under = spare = target - _demand(high, first, curve, dear)
+    flows = len(share)
+    dear, cheap, trial = curve.least[first : first + flows].copy(), np.ones(flows), np.ones(flows)
+    low, high = _price_range(first, flows, curve)
+    over = _demand(low, first, curve, forms, dear, cheap, trial) - target
     if over <= 0.0:  # not full at any price that matters: what is left is worth nothing to anybody
-        share[:] = cheap
-        return trial
+        share[:] = trial
+        return cheap
+    cheap, trial = trial, cheap
+    under = spare = target - _demand(high, first, curve, forms, dear, cheap, trial)
+    dear, trial = trial, dear
     for step in range(MOST_STEPS):
-        if high - low <= PRICE_WIDTH or spare <= HAIR * target:
+        if high - low <= PRICE_WIDTH or spare <= HAIR * target or _settled(first, forms, dear, cheap):
             break
         price = low + (high - low) * (0.5 if step % 3 == 2 else over / (over + under))
         if not low < price < high:
             price = 0.5 * (low + high)
-        excess = _demand(price, first, curve, trial) - target
+        excess = _demand(price, first, curve, forms, dear, cheap, trial) - target
         if excess > 0.0:
             low, over, under = price, excess, 0.5 * under  # Illinois: let the other end catch up
             cheap, trial = trial, cheap
@@ -186,7 +222,20 @@ def _bracket(first: int, curve: Curves, target: float, share: Floats) -> Floats:
             under = spare = -excess
             dear, trial = trial, dear
     share[:] = dear
-    return cheap if high - low <= PRICE_WIDTH else dear
+    return cheap if spare > HAIR * target else dear
+
+
+@compiled
+def _settled(first: int, forms: Forms, dear: Floats, cheap: Floats) -> bool:
+    """Does the capacity alone decide what is left: one flow, or ramps that are worth the same?"""
+    only = -1
+    for n in range(len(dear)):
+        if dear[n] < cheap[n]:
+            f = first + n
+            if only >= 0 and not (forms.form[f] == forms.form[only] == RAMP and forms.b[f] == forms.b[only]):
+                return False
+            only = f
+    return True
 
 
 @compiled
@@ -223,53 +272,50 @@ def _slope_range(f: int, curve: Curves) -> tuple[float, float]:
 
 
 @compiled
-def _demand(price: float, first: int, curve: Curves, share: Floats) -> float:
-    """Fill in every flow's best share at the price (a logarithm); the load they make together."""
+def _demand(
+    price: float, first: int, curve: Curves, forms: Forms, dear: Floats, cheap: Floats, share: Floats
+) -> float:
+    """Fill in every flow's best share at the price (a logarithm), between the shares at a dearer and a cheaper one.
+
+    Returns the load they make together.
+    """
+    load, form, a, b = curve.load, forms.form, forms.a, forms.b
     cost, water = math.exp(price), math.exp(-price)
     used = 0.0
     for n in range(len(share)):
         f = first + n
-        if curve.load[f] > 0.0:
-            share[n] = min(1.0, max(curve.least[f], _best_share(f, curve, price, cost, water)))
-            used += curve.load[f] * share[n]
+        if dear[n] >= cheap[n] or form[f] == CONSTANT:
+            best = a[f] if form[f] == CONSTANT else cheap[n]
+        elif form[f] == LOGARITHM:
+            best = a[f] * water - b[f]
+        elif form[f] == FADE:
+            best = a[f] * (b[f] - price)
+        elif form[f] == RAMP:
+            best = a[f] if b[f] >= price else 0.0
+        else:
+            best = _mixed_share(f, curve, load[f] * cost, dear[n], cheap[n])
+        share[n] = min(cheap[n], max(dear[n], best))
+        used += load[f] * share[n]
     return used
 
 
 @compiled
-def _best_share(f: int, curve: Curves, price: float, cost: float, water: float) -> float:
-    """Where the slope of the flow's curve falls to its cost; in closed form if it has one kind of terms."""
-    fade, ramp = curve.fade_start[f], curve.ramp_start[f]
-    fades, ramps = curve.fade_start[f + 1] - fade, curve.ramp_start[f + 1] - ramp
-    value, load = curve.log_weight[f], curve.load[f]
-    if fades == 0 and ramps == 0:
-        return value * water / load - 1.0 / curve.gain[f] if value > 0.0 else 0.0
-    if value == 0.0 and ramps == 0 and fades == 1:
-        return curve.fade_length[fade] * (curve.fade_log_slope[fade] - math.log(load) - price)
-    if value == 0.0 and fades == 0:
-        return _ramp_share(f, curve, load * cost)
-    return _mixed_share(f, curve, load * cost)
-
-
-@compiled
-def _ramp_share(f: int, curve: Curves, cost: float) -> float:
-    """The end of the last ramp up to which the slope is at least the cost."""
-    slope = 0.0
-    for i in range(curve.ramp_start[f + 1] - 1, curve.ramp_start[f] - 1, -1):
-        slope += curve.ramp_slope[i]
-        if slope >= cost:
-            return curve.ramp_end[i]
-    return 0.0
-
-
-@compiled
-def _mixed_share(f: int, curve: Curves, cost: float) -> float:
-    """Where the slope of a curve of several kinds falls to the cost: Newton's method, kept in a bracket."""
-    low, high = curve.least[f], 1.0
-    if _slope(f, curve, low)[0] < cost:
-        return low
+def _mixed_share(f: int, curve: Curves, cost: float, low: float, high: float) -> float:
+    """Where the slope of a curve of several terms falls to the cost: Newton's method, kept in a bracket."""
+    log_weight, gain = curve.log_weight[f], curve.gain[f]
+    fade_log_slope, fade_length = curve.fade_log_slope, curve.fade_length
+    ramp_slope, ramp_end = curve.ramp_slope, curve.ramp_end
     at = high
     for _ in range(MOST_STEPS):
-        slope, bend = _slope(f, curve, at)
+        slope = log_weight * gain / (1.0 + gain * at)
+        bend = -slope * gain / (1.0 + gain * at)
+        for i in range(curve.fade_start[f], curve.fade_start[f + 1]):
+            term = math.exp(fade_log_slope[i] - at / fade_length[i])
+            slope += term
+            bend -= term / fade_length[i]
+        for i in range(curve.ramp_start[f], curve.ramp_start[f + 1]):
+            if ramp_end[i] >= at:
+                slope += ramp_slope[i]
         if slope >= cost:
             low = at
         else:
@@ -281,19 +327,3 @@ def _mixed_share(f: int, curve: Curves, cost: float) -> float:
             break
         at = newton if low < newton < high else 0.5 * (low + high)
     return at
-
-
-@compiled
-def _slope(f: int, curve: Curves, share: float) -> tuple[float, float]:
-    """Slope of a flow's curve just below a share, and how fast it falls."""
-    gain = curve.gain[f]
-    slope = curve.log_weight[f] * gain / (1.0 + gain * share)
-    bend = -slope * gain / (1.0 + gain * share)
-    for i in range(curve.fade_start[f], curve.fade_start[f + 1]):
-        term = math.exp(curve.fade_log_slope[i] - share / curve.fade_length[i])
-        slope += term
-        bend -= term / curve.fade_length[i]
-    for i in range(curve.ramp_start[f], curve.ramp_start[f + 1]):
-        if curve.ramp_end[i] >= share:
-            slope += curve.ramp_slope[i]
-    return slope, bend

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firelane.scenario.routes import Floats, Routes
-from firelane.tune.flows import Flows
+from firelane.tune.flows import Demand, Flows
 
 MOST_LINKS = 20
 PRIORITY_STORY = {
@@ -33,11 +33,11 @@ class Story:
     lowered: npt.NDArray[np.bool_]  # overlapping filters cost more than planned
 
 
-def tell(story: Story, routes: Routes, flows: Flows, drop_rate: Floats) -> tuple[str, ...]:
+def tell(story: Story, routes: Routes, wanted: Demand, flows: Flows, drop_rate: Floats) -> tuple[str, ...]:
     """One line on the classes, then one or more per link, the fullest links first."""
     lines = [f"priorities {story.priorities}: {PRIORITY_STORY[story.priorities]}"]
     limited = np.array([lane.link.bandwidth_bps is not None for lane in routes.lanes], np.bool_)
-    per_lane = _Counts.of(routes, flows, drop_rate)
+    per_lane = _Counts.of(routes, wanted, flows, drop_rate)
     fullest = np.argsort(-story.before, kind="stable")
     fullest = fullest[limited[fullest]]
     for one in fullest[:MOST_LINKS].tolist():
@@ -59,22 +59,19 @@ class _Counts:
     dropped: npt.NDArray[np.int64]
     gone: npt.NDArray[np.int64]
     tolerant: npt.NDArray[np.int64]
-    lossy: npt.NDArray[np.int64]
+    out_of_reach: npt.NDArray[np.int64]
 
     @staticmethod
-    def of(routes: Routes, flows: Flows, drop_rate: Floats) -> _Counts:
+    def of(routes: Routes, wanted: Demand, flows: Flows, drop_rate: Floats) -> _Counts:
         def count(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
             return np.bincount(lane, minlength=flows.lanes)
 
-        tolerant = [need.tolerance is not None for need in routes.needs]
-        reach = np.array([1.0 - lane.link.loss for lane in routes.lanes])[routes.subscription_lane]
-        bound = [0.0 if need.tolerance is not None else need.least_share for need in routes.needs]
         return _Counts(
             flows=count(flows.lane),
             dropped=count(flows.lane[drop_rate > 0]),
             gone=count(flows.lane[drop_rate >= 1]),
-            tolerant=count(routes.subscription_lane[np.array(tolerant, np.bool_)]),
-            lossy=count(routes.subscription_lane[np.array(bound) > reach]),
+            tolerant=count(routes.subscription_lane[wanted.tolerant]),
+            out_of_reach=count(routes.subscription_lane[wanted.out_of_reach]),
         )
 
 
@@ -99,7 +96,7 @@ def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list
         )
     if counts.tolerant[one] and before > allowed:
         lines.append(f"{counts.tolerant[one]} subscriptions with a tolerance are held at full rate")
-    if counts.lossy[one]:
+    if counts.out_of_reach[one]:
         loss = routes.lanes[one].link.loss
-        lines.append(f"the link itself loses {loss:.1%}, more than {counts.lossy[one]} subscriptions can bear")
+        lines.append(f"the link itself loses {loss:.1%}, more than {counts.out_of_reach[one]} subscriptions can bear")
     return lines
