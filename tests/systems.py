@@ -96,4 +96,3 @@ def system(shape: Shape, seed: int) -> tuple[Routes, Plan]:
     most = max(link.load for link in predict(*planned()).links.values())
     links["down"]["bandwidth"] *= most / shape.load
     return planned()
-

@@ -19,7 +19,8 @@ OFFSET = (FIRST_EXPONENT + 1023) << (52 - SHIFT)
 def bucket_of(delay_s: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """The bucket of each delay; the first and last take what lies beyond."""
     bits = np.ascontiguousarray(delay_s, np.float64).view(np.int64)
-    return np.clip((bits >> SHIFT) - OFFSET, 0, BUCKETS - 1)
+    buckets: npt.NDArray[np.int64] = np.clip((bits >> SHIFT) - OFFSET, 0, BUCKETS - 1)
+    return buckets
 
 
 def edges_s() -> npt.NDArray[np.float64]:

@@ -126,7 +126,7 @@ class Metrics:
 
     def save(self, path: str | Path) -> None:
         """Write the table as Parquet."""
-        import pyarrow.parquet as parquet
+        from pyarrow import parquet
 
         try:
             parquet.write_table(self.table, path)

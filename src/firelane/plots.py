@@ -25,7 +25,7 @@ def figure(width: float = 7.0, height: float = 4.2, columns: int = 1) -> tuple[F
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    style = {
+    style: Any = {
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
@@ -59,7 +59,7 @@ def bars(axes: Axes, groups: list[str], series: dict[str, list[float]], *, perce
         place = np.arange(len(groups)) + (number - (len(series) - 1) / 2) * width
         drawn = axes.bar(place, values, width, label=name, color=COLOURS[number % len(COLOURS)])
         if len(groups) * len(series) <= 24:
-            shown = [("" if v != v else f"{v:.0%}" if percent else f"{v:.3g}") for v in values]
+            shown = [_label(v, percent) for v in values]
             axes.bar_label(drawn, labels=shown, fontsize=7, padding=1)
     axes.set_xticks(np.arange(len(groups)), groups)
     if percent:
@@ -89,3 +89,10 @@ def plain_and_tuned(plain: Metrics, tuned: Metrics, weights: Any, path: Path) ->
 def _mean_delay_ms(delay_s: Any, rate_hz: Any) -> float:
     known = np.isfinite(delay_s) & (rate_hz > 0)
     return 1e3 * float(np.average(delay_s[known], weights=rate_hz[known])) if known.any() else float("nan")
+
+
+def _label(value: float, percent: bool) -> str:
+    """A number as short as it stays clear."""
+    if np.isnan(value):
+        return ""
+    return f"{value:.0%}" if percent else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

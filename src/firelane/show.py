@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -138,8 +139,8 @@ def _share(value: float | None) -> str:
 
 def _delay(row: dict[str, object]) -> str:
     delay = row["delay_mean_s"]
-    return si(delay, "s") if isinstance(delay, float) else ("-" if row["stable"] else "grows")
+    return si(delay, "s") if isinstance(delay, float) else ("-" if row["stable"] else "saturated")
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None or value != value else si(value, "s")
+    return "-" if value is None or math.isnan(value) else si(value, "s")

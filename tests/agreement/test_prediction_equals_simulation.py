@@ -95,9 +95,7 @@ def compare(shape: Shape, seed: int, *, stage: str = "", tolerance: float | None
     predicted = predict(network, plan, arrivals="independent" if shape.independent else "fan-out")
     paper = predict(network, plan, arrivals="paper")
     classes = sorted(row["priority"] for row in predicted.classes())
-    tolerances = {
-        k: tolerance or (0.02 if k == classes[-1] and shape.load > 0.9 else 0.01) for k in classes
-    }
+    tolerances = {k: tolerance or (0.02 if k == classes[-1] and shape.load > 0.9 else 0.01) for k in classes}
     mean, error = simulated_until_sure(network, plan, shape, seed, tolerances, stage)
     expected = predicted.stages[stage] if stage else {r["priority"]: r["delay_mean_s"] for r in predicted.classes()}
     printed = paper.stages[stage] if stage else {r["priority"]: r["delay_mean_s"] for r in paper.classes()}
@@ -134,7 +132,8 @@ def simulated_until_sure(
 def table(shape: Shape, seed: int, rows: list[Compared]) -> str:
     lines = [f"{shape}; seed {seed}", "class  predicted ms  simulated ms    s.e. %   ours %  paper Eq. 4-5 %"]
     lines += [
-        f"{r.priority:5d} {1e3 * r.predicted_s:13.4f} {1e3 * r.simulated_s:13.4f} {100 * r.error_s / r.simulated_s:9.2f} "
+        f"{r.priority:5d} {1e3 * r.predicted_s:13.4f} {1e3 * r.simulated_s:13.4f} "
+        f"{100 * r.error_s / r.simulated_s:9.2f} "
         f"{100 * r.difference:+8.2f} {100 * (r.paper_s / r.simulated_s - 1):+16.1f}"
         for r in rows
     ]

@@ -136,7 +136,7 @@ def test_the_table_has_the_columns_of_the_contract():
 
 
 def test_metrics_survive_parquet(tmp_path):
-    import pyarrow.parquet as parquet
+    from pyarrow import parquet
 
     metrics = predict(scenario())
     metrics.save(tmp_path / "m.parquet")

@@ -49,14 +49,23 @@ def links_of(streams: list[Stream], buffers: list[int]) -> Links:
 
 
 def empty_queues(links: int, streams: int, entries: int) -> Queues:
-    after = np.arange(1, entries + 1, dtype=np.int32)
-    after[-1] = -1
+    """Room for so many entries besides entry 0, which is nobody."""
+    after = np.arange(1, entries + 2, dtype=np.int32)
+    after[0] = after[-1] = 0
     return Queues(
-        np.zeros(links), np.zeros(links, np.int64), np.zeros(links, np.uint32),
-        np.full(links * CLASSES, -1, np.int32), np.full(links * CLASSES, -1, np.int32),
-        np.zeros(entries), np.zeros(entries), np.zeros(entries, np.int32), after,
-        np.full(entries, -1, np.int32), np.full(streams, -1, np.int32), np.zeros(1, np.int32),
-    )  # fmt: skip
+        free_at=np.zeros(links),
+        waiting=np.zeros(links, np.int64),
+        classes=np.zeros(links, np.uint32),
+        head=np.zeros(links * CLASSES, np.int32),
+        tail=np.zeros(links * CLASSES, np.int32),
+        born=np.zeros(entries + 1),
+        service=np.zeros(entries + 1),
+        stream=np.zeros(entries + 1, np.int32),
+        after=after,
+        before=np.zeros(entries + 1, np.int32),
+        held=np.zeros(streams, np.int32),
+        pool=np.ones(1, np.int32),
+    )
 
 
 def empty_tally(streams: int) -> Tally:
@@ -80,7 +89,9 @@ def compiled(streams: list[Stream], buffers: list[int], copies: list[Copy]) -> t
 
 def reference(streams: list[Stream], buffers: list[int], copies: list[Copy]) -> dict[str, Counter]:
     """A heap of events, a sorted list per link: everything the compiled version is not."""
-    counts: dict[str, Counter] = {k: Counter() for k in ("delivered", "lost", "overflow", "superseded", "queued", "delay")}
+    counts: dict[str, Counter] = {
+        k: Counter() for k in ("delivered", "lost", "overflow", "superseded", "queued", "delay")
+    }
     waiting: list[list[tuple[int, int, Copy]]] = [[] for _ in buffers]
     busy = [False] * len(buffers)
     events = [(c.time, 1, n, c) for n, c in enumerate(copies)]  # arrivals before starts at one instant

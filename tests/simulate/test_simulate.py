@@ -52,7 +52,9 @@ def counted(shape: Shape, seed: int, publications: int = 3000):
 def test_every_copy_is_delivered_dropped_with_a_reason_lost_or_queued(
     seed, load, classes, shared, independent, buffer, loss
 ):
-    shape = Shape(load=load, classes=classes, shared=shared, independent=independent, link={"buffer": buffer, "loss": loss})
+    shape = Shape(
+        load=load, classes=classes, shared=shared, independent=independent, link={"buffer": buffer, "loss": loss}
+    )
     published, after = counted(shape, seed)
     assert (published == after).all()
 

@@ -17,10 +17,20 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+def sum_by(place: Ints, values: Floats, places: int) -> Floats:
+    """The sum of the values that belong to each place."""
+    return np.asarray(np.bincount(place, values, minlength=places), np.float64)
+
+
+def _ratio(part: Floats | float, whole: Floats, *, out: Floats, where: npt.NDArray[np.bool_]) -> Floats:
+    """part / whole where it makes sense, and what `out` holds elsewhere."""
+    return np.asarray(np.divide(part, whole, out=out, where=where), np.float64)
+
+
 def mm1_delay_s(rate_hz: Floats, service_hz: Floats) -> Floats:
     """Time in an M/M/1 queue (Eq. 3); NaN where it is not stable."""
     spare = np.asarray(service_hz - rate_hz, np.float64)
-    return np.divide(1.0, spare, out=np.full(spare.shape, np.nan), where=spare > 0)
+    return _ratio(1.0, spare, out=np.full(spare.shape, np.nan), where=spare > 0)
 
 
 def processor_sharing_delay_s(rate_hz: Floats, service_s: Floats) -> Floats:
@@ -31,9 +41,9 @@ def processor_sharing_delay_s(rate_hz: Floats, service_s: Floats) -> Floats:
 
 def fifo_delay_s(rate_hz: Floats, service_s: Floats, second_s2: Floats, lane: Ints, lanes: int) -> Floats:
     """Time in M/G/1 FIFO queues fed by streams of different sizes (Pollaczek-Khinchine)."""
-    load = np.bincount(lane, rate_hz * service_s, minlength=lanes)
-    residual = np.bincount(lane, rate_hz * second_s2, minlength=lanes) / 2
-    wait = np.divide(residual, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
+    load = sum_by(lane, rate_hz * service_s, lanes)
+    residual = sum_by(lane, rate_hz * second_s2, lanes) / 2
+    wait = _ratio(residual, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
     return wait[lane] + service_s
 
 
@@ -45,12 +55,12 @@ def batch_fifo_delay_s(
     The M^X/M/1 queue when service is exponential: the work found, half of one's own batch, one's own. A copy
     that comes `late_s` after the first of its batch is spared that much of it.
     """
-    load = np.bincount(lane, rate_hz * service_s, minlength=lanes)
+    load = sum_by(lane, rate_hz * service_s, lanes)
     _, others, _ = own_batch(np.ones(len(lane)), np.zeros(len(lane), np.int64), batch, lane)
     # E[(batch work)^2] = sum E[S_i^2] + sum over ordered pairs E[S_i] E[S_j]
     square = rate_hz * (second_s2 + service_s * service_s * others)
-    work = np.bincount(lane, square, minlength=lanes) / 2
-    found = np.divide(work, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
+    work = sum_by(lane, square, lanes) / 2
+    found = _ratio(work, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
     ahead = others / 2 * service_s
     return found[lane] + ahead - smaller_of(late_s, ahead) + service_s
 
@@ -58,9 +68,9 @@ def batch_fifo_delay_s(
 def collapsed_priority_delay_s(rate_hz: Floats, service_s: Floats, klass: Ints, lane: Ints, lanes: int) -> Floats:
     """Eq. 5 in its usual reading: every class one exponential server with the class's mean service time."""
     place, shape = lane * 16 + klass, lanes * 16
-    rate = np.bincount(place, rate_hz, minlength=shape)
-    load = np.bincount(place, rate_hz * service_s, minlength=shape)
-    mean = np.divide(load, rate, out=np.zeros(shape), where=rate > 0)
+    rate = sum_by(place, rate_hz, shape)
+    load = sum_by(place, rate_hz * service_s, shape)
+    mean = _ratio(load, rate, out=np.zeros(shape), where=rate > 0)
     second = 2 * mean[place] ** 2
     return _priority(rate_hz, service_s, second, np.zeros(len(rate_hz)), klass, lane, lanes)
 
@@ -73,9 +83,16 @@ def cobham_delay_s(
 
 
 def fan_out_delay_s(
-    rate_hz: Floats, service_s: Floats, second_s2: Floats, kept: Floats, klass: Ints, batch: Ints, lane: Ints, lanes: int,
+    rate_hz: Floats,
+    service_s: Floats,
+    second_s2: Floats,
+    kept: Floats,
+    klass: Ints,
+    batch: Ints,
+    lane: Ints,
+    lanes: int,
     late_s: Floats | None = None,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """Time in non-preemptive priority queues where every publication arrives as a batch of equal copies.
 
     `rate_hz` is after drops, `kept` the share of a stream's copies that its drop rate leaves, `batch` the
@@ -89,7 +106,7 @@ def fan_out_delay_s(
     ahead = higher + same / 2
     if late_s is None:
         return _priority(rate_hz, service_s, second_s2, ahead, klass, lane, lanes)
-    idle = np.maximum(0.0, 1 - np.bincount(lane, rate_hz * service_s, minlength=lanes))[lane]
+    idle = np.maximum(0.0, 1 - sum_by(lane, rate_hz * service_s, lanes))[lane]
     ahead = ahead + idle * (lower - higher) / (1 + higher + same + lower)
     delay = _priority(rate_hz, service_s, second_s2, ahead, klass, lane, lanes)
     return delay - smaller_of(late_s, np.maximum(0.0, ahead) * service_s)
@@ -102,7 +119,7 @@ def smaller_of(one_s: Floats, other_s: Floats) -> Floats:
     little); chosen by comparison with simulation, where it leaves the least error end to end.
     """
     both = np.hypot(one_s, other_s)
-    return np.divide(one_s * other_s, both, out=np.zeros_like(both), where=both > 0)
+    return _ratio(one_s * other_s, both, out=np.zeros_like(both), where=both > 0)
 
 
 def own_batch(kept: Floats, klass: Ints, batch: Ints, lane: Ints) -> tuple[Floats, Floats, Floats]:
@@ -145,7 +162,7 @@ def _priority(
     place = lane * classes + klass
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(place, values, minlength=lanes * classes).reshape(lanes, classes)
+        return sum_by(place, values, lanes * classes).reshape(lanes, classes)
 
     load = summed(rate_hz * service_s)
     served = served_share(load)
@@ -157,7 +174,7 @@ def _priority(
     for k in range(classes):
         spare = 1 - above - load[:, k]
         stable = spare > 0
-        work = np.divide(load[:, k] * found + own[:, k], spare, out=np.full(lanes, np.nan), where=stable)
+        work = _ratio(load[:, k] * found + own[:, k], spare, out=np.full(lanes, np.nan), where=stable)
         found = found + work
         wait[:, k] = found
         above = above + load[:, k]
@@ -169,4 +186,4 @@ def _priority(
 def served_share(load: Floats) -> Floats:
     """Of each class's offered load (rows: lanes), the share that strict priority serves in the long run."""
     spare = np.maximum(0.0, 1 - (np.cumsum(load, axis=1) - load))
-    return np.divide(spare, load, out=np.ones_like(load), where=load > spare)
+    return _ratio(spare, load, out=np.ones_like(load), where=load > spare)

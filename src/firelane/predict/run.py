@@ -62,7 +62,9 @@ class _Prediction:
         broker_in = self._broker_in(arriving)
         rate = (arriving * broker_in.through)[r.stream_topic]
         broker_out = self._broker_out(rate)
-        _, others, _ = queues.own_batch(np.ones(len(rate)), np.zeros(len(rate), np.int64), r.stream_topic, r.stream_lane)
+        _, others, _ = queues.own_batch(
+            np.ones(len(rate)), np.zeros(len(rate), np.int64), r.stream_topic, r.stream_lane
+        )
         # How long after the first of its batch a copy comes: out of the broker each of n copies takes an
         # exponential time d, the first of them d/n; through the switch they follow one another.
         late = broker_out.delay_s * others / (1 + others)
@@ -99,14 +101,14 @@ class _Prediction:
     def _columns(self, owner: Ints, offered: Floats, delivered: Floats, delay: Floats) -> dict[str, Any]:
         """Streams gathered into subscriptions."""
         rows = len(self.routes.filters)
-        carried = np.bincount(owner, delivered, minlength=rows)
+        carried = queues.sum_by(owner, delivered, rows)
         weight = np.where(delivered > 0, delivered, 0.0)
-        total = np.bincount(owner, np.where(weight > 0, delay * weight, 0.0), minlength=rows)
-        unstable = np.bincount(owner, ~np.isfinite(delay), minlength=rows) > 0
+        total = queues.sum_by(owner, np.where(weight > 0, delay * weight, 0.0), rows)
+        unstable = queues.sum_by(owner, ~np.isfinite(delay), rows) > 0
         mean = np.divide(total, carried, out=np.full(rows, np.nan), where=(carried > 0) & ~unstable)
         return {
             "stable": ~unstable,
-            "offered_hz": np.bincount(owner, offered, minlength=rows),
+            "offered_hz": queues.sum_by(owner, offered, rows),
             "delivered_hz": carried,
             "success": self.routes.claimed_share(delivered, offered),
             "delay_mean_s": mean,
@@ -130,15 +132,15 @@ class _Prediction:
             for one in range(len(lanes)):
                 here = lane == one
                 delay[here] = queues.processor_sharing_delay_s(r.source_rate_hz[here], service[here])
-        load = np.bincount(lane[inside], (r.source_rate_hz * service)[inside], minlength=len(lanes))
+        load = queues.sum_by(lane[inside], (r.source_rate_hz * service)[inside], len(lanes))
         self._note_publisher_links(load)
         through = np.append(np.minimum(1.0, 1 / np.maximum(load, 1e-300)), 1.0)
         through *= np.array([1 - link.loss for link in lanes] + [1.0])
         delay += np.array([link.propagation_s for link in lanes] + [0.0])[lane]
         weight = r.source_rate_hz
-        total = np.bincount(r.source_topic, weight, minlength=topics)
-        mean = np.bincount(r.source_topic, weight * delay, minlength=topics)
-        passed = np.bincount(r.source_topic, weight * through[lane], minlength=topics)
+        total = queues.sum_by(r.source_topic, weight, topics)
+        mean = queues.sum_by(r.source_topic, weight * delay, topics)
+        passed = queues.sum_by(r.source_topic, weight * through[lane], topics)
         some = total > 0
         return _Stage(
             np.divide(mean, total, out=np.zeros(topics), where=some),
@@ -171,7 +173,7 @@ class _Prediction:
         _, output_hz = r.broker_rates_hz()
         if output_hz is None:
             return _Stage(np.zeros(len(rate_hz)), np.ones(len(rate_hz)))
-        total = np.bincount(r.stream_subscriber, rate_hz, minlength=len(r.subscribers))
+        total = queues.sum_by(r.stream_subscriber, rate_hz, len(r.subscribers))
         delay = queues.mm1_delay_s(total, np.full(len(total), output_hz))
         for one in np.flatnonzero(np.isnan(delay)):
             self.notes.append(f"the broker's output to {r.subscribers[one]} is saturated: {total[one]:.0f} Hz")
@@ -191,15 +193,13 @@ class _Prediction:
             return _Stage(service, np.ones(len(rate_hz)))
         batch = r.stream_topic if self.arrivals == "fan-out" else np.arange(len(rate_hz))
         delay = queues.batch_fifo_delay_s(rate_hz, service, 2 * service**2, batch, r.stream_lane, lanes, late_s)
-        load = np.bincount(r.stream_lane, rate_hz * service, minlength=lanes)
+        load = queues.sum_by(r.stream_lane, rate_hz * service, lanes)
         for one in np.flatnonzero(load >= 1):
             self.notes.append(f"the switch before {r.lanes[one].name} is saturated: load {load[one]:.2f}")
         through = np.minimum(1.0, 1 / np.maximum(load, 1e-300))
         return _Stage(delay, through[r.stream_lane])
 
-    def _link(
-        self, rate_hz: Floats, kept: Floats, klass: Ints, late_s: Floats | None
-    ) -> tuple[_Stage, Floats]:
+    def _link(self, rate_hz: Floats, kept: Floats, klass: Ints, late_s: Floats | None) -> tuple[_Stage, Floats]:
         """Q_x^out of Eq. 7 and propagation; `rate_hz` is after drops. Also the load per lane and class."""
         r = self.routes
         lane, lanes = r.stream_lane, len(r.lanes)

@@ -129,7 +129,9 @@ class _Run:
             count_topics(self._system.traffic, source[lost], ready[lost], self._counted_from, self._lost)
         return ready[~lost], source[~lost], size[~lost]
 
-    def _stages_after(self, horizon: float, born: Floats, arrive: Floats, stream: Any, service: Floats, kept: Any) -> None:
+    def _stages_after(
+        self, horizon: float, born: Floats, arrive: Floats, stream: Any, service: Floats, kept: Any
+    ) -> None:
         """Out of the broker and into the switch; order is restored wherever several queues merge."""
         system, stages = self._system, self._system.stages
         which = np.where(stream < 0, -1 - stream, stream)
@@ -221,6 +223,6 @@ def _grown(queues: Queues) -> Queues:
     grown = queues._replace(**{name: doubled(getattr(queues, name)) for name in
                                ("born", "service", "stream", "after", "before")})  # fmt: skip
     grown.after[old:] = np.arange(old + 1, 2 * old + 1)
-    grown.after[-1] = -1
+    grown.after[-1] = 0
     grown.pool[0] = old
     return grown

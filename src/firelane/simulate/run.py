@@ -70,7 +70,9 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
     window_s = total(lambda o: o.window_s)
     delay_sum = total(lambda o: o.tally.delay_sum)
     per_byte_s, _ = routes.service_s()
-    sent_bytes = np.divide(total(lambda o: o.tally.busy_sum), per_byte_s, out=np.zeros(len(owner)), where=per_byte_s > 0)
+    sent_bytes = np.divide(
+        total(lambda o: o.tally.busy_sum), per_byte_s, out=np.zeros(len(owner)), where=per_byte_s > 0
+    )
     histogram = total(lambda o: o.tally.histogram.astype(np.int64))
     stable = _lanes_stable(routes, system, outcomes)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -108,9 +110,7 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
             "seed": seed,
         },
         class_extra=_class_extra(system, outcomes, priority),
-        notes=()
-        if system.per_subscription
-        else ("so many subscriptions that percentiles are kept per class only",),
+        notes=() if system.per_subscription else ("so many subscriptions that percentiles are kept per class only",),
     )
 
 
@@ -131,27 +131,22 @@ def _lanes_stable(routes: Routes, system: System, outcomes: list[Outcome]) -> An
 
 def _link_loads(routes: Routes, system: System, stable: Any) -> dict[str, LinkLoad]:
     load = _offered_load(routes, system).sum(axis=1)
-    return {
-        lane.name: LinkLoad(load=float(load[i]), stable=bool(load[i] < 1))
-        for i, lane in enumerate(routes.lanes)
-    }
+    return {lane.name: LinkLoad(load=float(load[i]), stable=bool(load[i] < 1)) for i, lane in enumerate(routes.lanes)}
 
 
 def _stages(system: System, outcomes: list[Outcome], stream_class: Ints) -> dict[str, dict[int, float]]:
     """Mean delay per class of every stage; the link's is what the others leave of the whole."""
     if not system.stages.any:
         return {}
-    delivered = sum(one.tally.delivered for one in outcomes).astype(float)  # type: ignore[union-attr]
-    total = class_mean(
-        sum(one.tally.delay_sum for one in outcomes) / np.maximum(1, delivered), delivered, stream_class
-    )
+    delivered = np.asarray(np.sum([one.tally.delivered for one in outcomes], axis=0), np.float64)
+    delay_sum = np.asarray(np.sum([one.tally.delay_sum for one in outcomes], axis=0))
+    total = class_mean(delay_sum / np.maximum(1, delivered), delivered, stream_class)
     stages: dict[str, dict[int, float]] = {}
-    runs = len(outcomes)
     for name in ("publisher", "broker_in"):
-        mean = sum(one.stage_topic_s[name] for one in outcomes) / runs
+        mean = np.mean([one.stage_topic_s[name] for one in outcomes], axis=0)
         stages[name] = class_mean(mean[system.stream_published], delivered, stream_class)
     for name in ("broker_out", "switch"):
-        mean = sum(one.stage_stream_s[name] for one in outcomes) / runs
+        mean = np.mean([one.stage_stream_s[name] for one in outcomes], axis=0)
         stages[name] = class_mean(mean, delivered, stream_class)
     inside = ("broker_in", "broker_out", "switch")
     stages["link"] = {k: d - sum(stages[name].get(k, 0.0) for name in inside) for k, d in total.items()}

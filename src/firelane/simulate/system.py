@@ -54,28 +54,35 @@ class System:
         """Empty queues with room for some entries."""
         links, streams = len(self.links.buffer), len(self.links.stream_link)
         after = np.arange(1, entries + 1, dtype=np.int32)
-        after[-1] = -1
+        after[0] = after[-1] = 0
         return Queues(
             free_at=np.zeros(links),
             waiting=np.zeros(links, np.int64),
             classes=np.zeros(links, np.uint32),
-            head=np.full(links * CLASSES, -1, np.int32),
-            tail=np.full(links * CLASSES, -1, np.int32),
+            head=np.zeros(links * CLASSES, np.int32),
+            tail=np.zeros(links * CLASSES, np.int32),
             born=np.zeros(entries),
             service=np.zeros(entries),
             stream=np.zeros(entries, np.int32),
             after=after,
-            before=np.full(entries, -1, np.int32),
-            held=np.full(streams, -1, np.int32),
-            pool=np.zeros(1, np.int32),
+            before=np.zeros(entries, np.int32),
+            held=np.zeros(streams, np.int32),
+            pool=np.ones(1, np.int32),
         )
 
     def tally(self) -> Tally:
         """A tally at zero."""
         streams = len(self.links.stream_link)
-        counts = [np.zeros(streams, np.int64) for _ in range(5)]
-        histogram = np.zeros((self.histogram_rows, BUCKETS), np.uint32)
-        return Tally(*counts, np.zeros(streams), np.zeros(streams), histogram)
+        return Tally(
+            delivered=np.zeros(streams, np.int64),
+            lost=np.zeros(streams, np.int64),
+            policy=np.zeros(streams, np.int64),
+            overflow=np.zeros(streams, np.int64),
+            superseded=np.zeros(streams, np.int64),
+            delay_sum=np.zeros(streams),
+            busy_sum=np.zeros(streams),
+            histogram=np.zeros((self.histogram_rows, BUCKETS), np.uint32),
+        )
 
 
 def build(routes: Routes, plan: Plan, *, independent: bool) -> System:
@@ -167,4 +174,3 @@ def _stages(routes: Routes) -> Stages:
         stream_subscriber=routes.stream_subscriber,
         switch_s=np.array([1.0 / lane.link.switch_hz if lane.link.switch_hz else 0.0 for lane in routes.lanes]),
     )
-

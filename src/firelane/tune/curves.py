@@ -22,6 +22,9 @@ from firelane.scenario.routes import Floats, Ints
 from firelane.scenario.utility import LINEAR, LOG, SATURATING, STEP, Utilities
 from firelane.tune.flows import summed
 
+# How a flow's best share follows from the price: a constant, one closed form per kind of term, or by search.
+CONSTANT, LOGARITHM, FADE, RAMP, RAMPS, MIXED = range(6)
+
 
 class Curves(NamedTuple):
     """Flows, and the terms of their curves side by side: those of flow f are start[f] : start[f + 1]."""
@@ -36,6 +39,9 @@ class Curves(NamedTuple):
     ramp_start: Ints
     ramp_slope: Floats
     ramp_end: Floats  # rising inside a flow
+    form: Ints
+    a: Floats  # the numbers in its closed form
+    b: Floats
 
 
 def curves(members: Utilities, flow: Ints, *, load: Floats, least: Floats, gain: Floats) -> Curves:
@@ -51,7 +57,7 @@ def curves(members: Utilities, flow: Ints, *, load: Floats, least: Floats, gain:
     ramp_member, ramp_slope, ramp_end = _ramps(members, weight, gain[flow])
     ramp_flow = flow[ramp_member]
     order = np.lexsort((ramp_end, ramp_flow))
-    return Curves(
+    result = Curves(
         load=load,
         least=least,
         log_weight=summed(weight[log], flow[log], flows),
@@ -62,7 +68,28 @@ def curves(members: Utilities, flow: Ints, *, load: Floats, least: Floats, gain:
         ramp_start=_starts(ramp_flow, flows),
         ramp_slope=ramp_slope[order],
         ramp_end=ramp_end[order],
+        form=np.full(flows, MIXED),
+        a=np.where(load > 0, least, 1.0),
+        b=np.zeros(flows),
     )
+    _find_forms(result)
+    return result
+
+
+def _find_forms(c: Curves) -> None:
+    """What kind of terms a flow has; with one, the share at which its slope equals load x exp(price)."""
+    logs, fades, ramps = (c.log_weight > 0).astype(np.int64), np.diff(c.fade_start), np.diff(c.ramp_start)
+    terms = np.where(c.load > 0, logs + fades + ramps, 0)
+    c.form[terms == 0] = CONSTANT
+    c.form[(terms > 1) & (terms == ramps)] = RAMPS
+    f = np.flatnonzero((terms == 1) & (logs == 1))  # value gain / (1 + gain share) = load exp(price)
+    c.form[f], c.a[f], c.b[f] = LOGARITHM, c.log_weight[f] / c.load[f], 1.0 / c.gain[f]
+    f = np.flatnonzero((terms == 1) & (fades == 1))  # log_slope - share / length = log(load) + price
+    i = c.fade_start[f]
+    c.form[f], c.a[f], c.b[f] = FADE, c.fade_length[i], c.fade_log_slope[i] - np.log(c.load[f])
+    f = np.flatnonzero((terms == 1) & (ramps == 1))  # all of the ramp, or nothing
+    i = c.ramp_start[f]
+    c.form[f], c.a[f], c.b[f] = RAMP, c.ramp_end[i], np.log(c.ramp_slope[i] / c.load[f])
 
 
 def envelope_value(members: Utilities, success: Floats) -> Floats:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from firelane.compiled import compiled
 from firelane.scenario.routes import Floats, Ints
-from firelane.tune.compiled import compiled
 from firelane.tune.flows import HAIR, Flows
 
 DROP_METHODS = ("none", "flat", "linear", "exponential", "optimised")

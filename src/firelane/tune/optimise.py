@@ -19,16 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from firelane.compiled import compiled
 from firelane.scenario.routes import Floats, Ints
 from firelane.scenario.utility import LOG, Utilities
-from firelane.tune.compiled import compiled
-from firelane.tune.curves import Curves, curves
+from firelane.tune.curves import CONSTANT, FADE, LOGARITHM, RAMP, RAMPS, Curves, curves
 from firelane.tune.flows import HAIR, summed
 
-PRICE_WIDTH = 1e-13  # of a bracket's ends (logarithms) that count as equal
 SHARE_WIDTH = 4e-16
 MOST_STEPS = 400
-CONSTANT, LOGARITHM, FADE, RAMP, MIXED = range(5)
 
 
 class Pool(NamedTuple):
@@ -150,89 +148,64 @@ def _share_rest(load: Floats, share: Floats, more: Floats, target: float) -> Non
             share[f] += part * (more[f] - share[f])
 
 
-class Forms(NamedTuple):
-    """How each flow's best share follows from the price: by which form, and its two numbers."""
-
-    form: Ints
-    a: Floats
-    b: Floats
-
-
 @compiled
 def dual(start: Ints, chosen: Any, curve: Curves, target: float, share: Floats) -> None:
     """Fill in the shares of the chosen lanes' flows, with concave curves of any kind."""
-    forms = _forms(curve)
     for lane in range(len(start) - 1):
         if chosen[lane]:
             a, b = start[lane], start[lane + 1]
-            more = _bracket(a, curve, forms, target, share[a:b])
+            more = _bracket(a, curve, target, share[a:b])
             _share_rest(curve.load[a:b], share[a:b], more, target)
 
 
 @compiled
-def _forms(curve: Curves) -> Forms:
-    """Closed forms for flows with a single term, where the slope equals load x exp(price)."""
-    flows = len(curve.load)
-    form, a, b = np.full(flows, MIXED), np.zeros(flows), np.zeros(flows)
-    for f in range(flows):
-        value, load = curve.log_weight[f], curve.load[f]
-        fade, ramp = curve.fade_start[f], curve.ramp_start[f]
-        fades, ramps = curve.fade_start[f + 1] - fade, curve.ramp_start[f + 1] - ramp
-        if load <= 0.0:
-            form[f], a[f] = CONSTANT, 1.0
-        elif value <= 0.0 and fades + ramps == 0:
-            form[f], a[f] = CONSTANT, curve.least[f]
-        elif fades + ramps == 0:  # value gain / (1 + gain x) = load exp(price)
-            form[f], a[f], b[f] = LOGARITHM, value / load, 1.0 / curve.gain[f]
-        elif value <= 0.0 and fades == 1 and ramps == 0:  # log_slope - x / length = log(load) + price
-            form[f], a[f], b[f] = FADE, curve.fade_length[fade], curve.fade_log_slope[fade] - math.log(load)
-        elif value <= 0.0 and fades == 0 and ramps == 1:  # all of the ramp or nothing
-            form[f], a[f], b[f] = RAMP, curve.ramp_end[ramp], math.log(curve.ramp_slope[ramp] / load)
-    return Forms(form, a, b)
-
-
-@compiled
-def _bracket(first: int, curve: Curves, forms: Forms, target: float, share: Floats) -> Floats:
+def _bracket(first: int, curve: Curves, target: float, share: Floats) -> Floats:
     """Fill in best shares that just fit and return those that just do not, for the flows from `first` on.
 
-    The bracket of the price is closed by regula falsi, every third step by halving, as the load may jump.
+    The bracket of the price is closed by regula falsi, every fourth step by halving, as the load may jump.
     """
     flows = len(share)
     dear, cheap, trial = curve.least[first : first + flows].copy(), np.ones(flows), np.ones(flows)
     low, high = _price_range(first, flows, curve)
-    over = _demand(low, first, curve, forms, dear, cheap, trial) - target
+    over = _demand(low, first, curve, (dear, cheap), trial) - target
     if over <= 0.0:  # not full at any price that matters: what is left is worth nothing to anybody
         share[:] = trial
         return cheap
     cheap, trial = trial, cheap
-    under = spare = target - _demand(high, first, curve, forms, dear, cheap, trial)
+    under = target - _demand(high, first, curve, (dear, cheap), trial)
     dear, trial = trial, dear
+    heavy, light = over, under  # the same, but halved at an end that stays (Illinois), so that it moves
+    moved = 0
     for step in range(MOST_STEPS):
-        if high - low <= PRICE_WIDTH or spare <= HAIR * target or _settled(first, forms, dear, cheap):
+        if under <= HAIR * target:
+            cheap = dear  # it fits: nothing is left to share out
+        if (high - low) * (over + under) <= HAIR * target or _settled(first, curve, dear, cheap):
             break
-        price = low + (high - low) * (0.5 if step % 3 == 2 else over / (over + under))
+        price = low + (high - low) * (0.5 if step % 4 == 3 else heavy / (heavy + light))
         if not low < price < high:
             price = 0.5 * (low + high)
-        excess = _demand(price, first, curve, forms, dear, cheap, trial) - target
+        excess = _demand(price, first, curve, (dear, cheap), trial) - target
         if excess > 0.0:
-            low, over, under = price, excess, 0.5 * under  # Illinois: let the other end catch up
+            light *= 0.5 if moved > 0 else 1.0
+            low, over, heavy, moved = price, excess, excess, 1
             cheap, trial = trial, cheap
         else:
-            high, over = price, 0.5 * over
-            under = spare = -excess
+            heavy *= 0.5 if moved < 0 else 1.0
+            high, under, light, moved = price, -excess, -excess, -1
             dear, trial = trial, dear
     share[:] = dear
-    return cheap if spare > HAIR * target else dear
+    return cheap
 
 
 @compiled
-def _settled(first: int, forms: Forms, dear: Floats, cheap: Floats) -> bool:
+def _settled(first: int, curve: Curves, dear: Floats, cheap: Floats) -> bool:
     """Does the capacity alone decide what is left: one flow, or ramps that are worth the same?"""
     only = -1
     for n in range(len(dear)):
         if dear[n] < cheap[n]:
             f = first + n
-            if only >= 0 and not (forms.form[f] == forms.form[only] == RAMP and forms.b[f] == forms.b[only]):
+            alike = only < 0 or (curve.form[f] == curve.form[only] == RAMP and curve.b[f] == curve.b[only])
+            if not alike:
                 return False
             only = f
     return True
@@ -272,31 +245,45 @@ def _slope_range(f: int, curve: Curves) -> tuple[float, float]:
 
 
 @compiled
-def _demand(
-    price: float, first: int, curve: Curves, forms: Forms, dear: Floats, cheap: Floats, share: Floats
-) -> float:
-    """Fill in every flow's best share at the price (a logarithm), between the shares at a dearer and a cheaper one.
+def _demand(price: float, first: int, curve: Curves, between: tuple[Floats, Floats], share: Floats) -> float:
+    """Fill in every flow's best share at the price (a logarithm); the load they make together.
 
-    Returns the load they make together.
+    The best shares lie between those at a dearer and at a cheaper price.
     """
-    load, form, a, b = curve.load, forms.form, forms.a, forms.b
+    load, form, a, b = curve.load, curve.form, curve.a, curve.b
+    dear, cheap = between
     cost, water = math.exp(price), math.exp(-price)
     used = 0.0
     for n in range(len(share)):
         f = first + n
-        if dear[n] >= cheap[n] or form[f] == CONSTANT:
-            best = a[f] if form[f] == CONSTANT else cheap[n]
+        best = dear[n]
+        if dear[n] >= cheap[n]:
+            pass
+        elif form[f] == CONSTANT:
+            best = a[f]
         elif form[f] == LOGARITHM:
             best = a[f] * water - b[f]
         elif form[f] == FADE:
             best = a[f] * (b[f] - price)
         elif form[f] == RAMP:
             best = a[f] if b[f] >= price else 0.0
+        elif form[f] == RAMPS:
+            best = _last_ramp(f, curve, load[f] * cost)
         else:
             best = _mixed_share(f, curve, load[f] * cost, dear[n], cheap[n])
         share[n] = min(cheap[n], max(dear[n], best))
         used += load[f] * share[n]
     return used
+
+
+@compiled
+def _last_ramp(f: int, curve: Curves, cost: float) -> float:
+    """The share up to which the slopes of a flow's ramps add up to at least the cost."""
+    slope, i = 0.0, curve.ramp_start[f + 1]
+    while i > curve.ramp_start[f] and slope < cost:
+        i -= 1
+        slope += curve.ramp_slope[i]
+    return float(curve.ramp_end[i]) if slope >= cost else 0.0
 
 
 @compiled

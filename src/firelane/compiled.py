@@ -11,5 +11,6 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a function of arrays and numbers to machine code at its first call, and keep the code on disk."""
-    return cast(Kernel, njit(cache=True)(kernel))
+    """Compile a function of arrays and numbers to machine code at its first call, keep
+    the code on disk, and let other threads run meanwhile."""
+    return cast(Kernel, njit(cache=True, nogil=True)(kernel))

@@ -1,0 +1,364 @@
+"""The experiments of the FireDeX paper, figure by figure: which cases they need and what numbers come out.
+
+Implements: firedex, section 5, Fig. 5 to 10.
+Differs:    Fig. 5 and 6 are run on own links and on one shared link, where fan-out shows; both definitions of
+            the utility rate are kept; `delay-adjusted` priorities and the upper bound are ours.
+Symbols:    U -> utility, alpha -> weight, rho -> load, rho~ -> headroom, Xi -> success.
+Checked by: tests/reproduce/test_firedex.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from firelane.metrics import Metrics, delays_compared
+from firelane.predict import predict
+from firelane.reproduce.firedex_runs import (
+    BY_BANDWIDTH,
+    SETTLES,
+    Case,
+    Run,
+    by_class,
+    class_delay_s,
+    class_success,
+    over_runs,
+)
+from firelane.scenario.generate import firedex
+from firelane.scenario.routes import routes
+from firelane.tune import tune, upper_bound
+
+Runs = dict[Case, list[Run]]
+Results = dict[str, Any]
+
+FORMULAS = ("ours", "independent", "equation_5")
+RATES = ("rate", "mean_of_ratios")
+LINKS = {"own": False, "shared": True}
+
+# Section 5.2.1: subscriptions and drop rates of the three loads.
+LOADS = {"medium": ((21, 15), "none"), "high": ((42, 24), "none"), "overload": ((70, 42), "exponential")}
+SUBSCRIBERS = (1, 10, 20, 50, 100)  # section 5.2.2
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # Fig. 10
+POLICIES = ("flat", "linear", "exponential", "optimised")  # section 4.3
+
+# Section 5.3: the three ways to configure the switch.
+SWITCHES = {
+    "plain": Case(priorities="none"),
+    "priorities": Case(),
+    "priorities and drop rates": Case(drops="exponential"),
+}
+# Section 5.4, Fig. 9, and what it says about drop rates.
+RANKINGS = {
+    "none": Case(priorities="none"),
+    "random": Case(priorities="random"),
+    "information": Case(priorities="information"),
+    "bandwidth-adjusted": Case(),
+    "delay-adjusted": Case(priorities="delay-adjusted"),
+    "bandwidth-adjusted + exponential": Case(drops="exponential"),
+    "bandwidth-adjusted + optimised": Case(drops="optimised"),
+    "delay-adjusted + optimised": Case(priorities="delay-adjusted", drops="optimised"),
+}
+PLAIN_SHARED = Case(priorities="none", shared=True)
+
+
+def figure_5_case(load: str, *, shared: bool) -> Case:
+    """A load of Fig. 5; buffers are without end, as in the formulas."""
+    subscriptions, drops = LOADS[load]
+    return Case(subscriptions=subscriptions, drops=drops, shared=shared, buffer=None)
+
+
+def figure_6_case(subscribers: int, *, shared: bool) -> Case:
+    """A number of subscribers of Fig. 6."""
+    return Case(subscribers=subscribers, drops="exponential", shared=shared, buffer=None)
+
+
+def ranked_case(priorities: str, *, shared: bool) -> Case:
+    """One side of our own comparison: optimised drop rates under this ranking."""
+    return Case(priorities=priorities, drops="optimised", shared=shared)
+
+
+def all_cases() -> Iterable[Case]:
+    """Everything that is simulated; a case that two figures share is run once."""
+    for shared in LINKS.values():
+        yield from (figure_5_case(load, shared=shared) for load in LOADS)
+        yield from (figure_6_case(subscribers, shared=shared) for subscribers in SUBSCRIBERS)
+        yield from (ranked_case(priorities, shared=shared) for priorities in (BY_BANDWIDTH, "delay-adjusted"))
+    yield from SWITCHES.values()
+    yield from RANKINGS.values()
+    yield PLAIN_SHARED
+
+
+# ---------------------------------------------------------------------- Fig. 5 and 6: is the model right?
+
+
+def figure_5(runs: Runs) -> Results:
+    """Predicted and simulated delay per class at three loads."""
+    return {
+        links: {load: _validated(runs[figure_5_case(load, shared=shared)]) for load in LOADS}
+        for links, shared in LINKS.items()
+    }
+
+
+def figure_6(runs: Runs) -> Results:
+    """The same at load 1.7 for more and more subscribers."""
+    return {
+        links: {str(many): _validated(runs[figure_6_case(many, shared=shared)]) for many in SUBSCRIBERS}
+        for links, shared in LINKS.items()
+    }
+
+
+def _validated(runs: list[Run]) -> Results:
+    simulated = [class_delay_s(run, run.simulated) for run in runs]
+    predicted = {name: [class_delay_s(run, run.predicted[name]) for run in runs] for name in FORMULAS}
+    carried = np.concatenate([[link.load for link in run.simulated.links.values()] for run in runs])
+    difference = {
+        name: by_class([ours - seen for ours, seen in zip(values, simulated, strict=True)])
+        for name, values in predicted.items()
+    }
+    return {
+        "publications": runs[0].publications,
+        "offered_load": over_runs([float(run.link_load.mean()) for run in runs]),
+        "links": len(carried),
+        "unstable_links": int((carried >= 1).sum()),
+        "unsettled_links": int(((carried >= SETTLES) & (carried < 1)).sum()),
+        "simulated_s": by_class(simulated),
+        "predicted_s": {name: by_class(values) for name, values in predicted.items()},
+        "difference_s": difference,
+        "largest_difference_s": {name: _largest(rows) for name, rows in difference.items()},
+    }
+
+
+def _largest(rows: list[Results]) -> float | None:
+    known = [abs(row["mean"]) for row in rows if row["mean"] is not None]
+    return max(known, default=None)
+
+
+# ----------------------------------------------------------------- Fig. 7 and 8: what the approach brings
+
+
+def figures_7_and_8(runs: Runs) -> Results:
+    """Success and delay per class of the three switches, with a buffer of 2000 messages."""
+    found = {name: _switch(runs[case]) for name, case in SWITCHES.items()}
+    found["plain, one shared link"] = _switch(runs[PLAIN_SHARED])
+    return found
+
+
+def _switch(runs: list[Run]) -> Results:
+    return {
+        "success": by_class([class_success(run, run.simulated) for run in runs]),
+        "delay_s": by_class([class_delay_s(run, run.simulated, settled=False) for run in runs]),
+        "mean_success": over_runs([_mean_success(run.simulated) for run in runs]),
+        "mean_delay_s": over_runs([_mean_delay_s(run.simulated) for run in runs]),
+    }
+
+
+def _mean_success(metrics: Metrics) -> float:
+    return float(metrics.column("delivered_hz").sum() / metrics.column("offered_hz").sum())
+
+
+def _mean_delay_s(metrics: Metrics) -> float:
+    delivered, delay = metrics.column("delivered_hz"), metrics.column("delay_mean_s")
+    some = delivered > 0
+    return float(np.average(delay[some], weights=delivered[some])) if some.any() else math.nan
+
+
+def load_for_delay(delay_s: float, seeds: Sequence[int]) -> float:
+    """At which load, by our formula, the lowest class would wait so long under exponential drop rates."""
+    networks = [Case(buffer=None).routes(seed) for seed in seeds]
+
+    def waits_s(headroom: float) -> float:
+        plans = [tune(one, drops="exponential", headroom=headroom) for one in networks]
+        rows = [predict(one, plan).classes()[-1] for one, plan in zip(networks, plans, strict=True)]
+        return float(np.mean([row["delay_mean_s"] for row in rows]))
+
+    low, high = 1e-4, 0.5
+    for _ in range(20):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if waits_s(middle) > delay_s else (low, middle)
+    return 1 - low
+
+
+# -------------------------------------------------------------------- Fig. 9: which ranking is worth most?
+
+
+def figure_9(runs: Runs) -> Results:
+    """Achieved utility rate of every ranking, the gains between them, and what no plan can exceed."""
+    found = {name: runs[case] for name, case in RANKINGS.items()}
+    plain, ranked = found["none"], found["bandwidth-adjusted"]
+    dropped = found["bandwidth-adjusted + optimised"]
+    return {
+        "rates": {name: _rates(one) for name, one in found.items()},
+        "gains": {
+            "bandwidth-adjusted over information": _gains(ranked, found["information"]),
+            "bandwidth-adjusted over none": _gains(ranked, plain),
+            "with drop rates over bandwidth-adjusted": _gains(dropped, ranked),
+            "with drop rates over none": _gains(dropped, plain),
+        },
+        "ceilings": {"over none": _ceiling(plain), "over bandwidth-adjusted": _ceiling(ranked)},
+        "bound": {name: over_runs([run.bounds[name] for run in plain]) for name in plain[0].bounds},
+        "if success counts messages": _messages_ceiling(plain),
+    }
+
+
+def _rates(runs: list[Run]) -> Results:
+    """Both definitions of the utility rate, simulated and by the fluid limit."""
+    return {
+        source: {rate: over_runs([one.utility()[rate] for one in metrics]) for rate in RATES}
+        for source, metrics in (
+            ("simulated", [run.simulated for run in runs]),
+            ("fluid", [run.predicted["ours"] for run in runs]),
+        )
+    }
+
+
+def _gains(runs: list[Run], over: list[Run]) -> Results:
+    """What these runs gain over the others, scenario by scenario."""
+    pairs = [(run.simulated.utility(), base.simulated.utility()) for run, base in zip(runs, over, strict=True)]
+    return {rate: over_runs([one[rate] / base[rate] - 1 for one, base in pairs]) for rate in RATES}
+
+
+def _ceiling(runs: list[Run]) -> Results:
+    """What could be gained over these runs if everything arrived, and as much as the link can carry."""
+    utility = [run.simulated.utility() for run in runs]
+    return {
+        "everything": {rate: over_runs([1 / one[rate] - 1 for one in utility]) for rate in RATES},
+        "bound": over_runs(
+            [run.bounds["without_headroom"] / one["rate"] - 1 for run, one in zip(runs, utility, strict=True)]
+        ),
+    }
+
+
+def _messages_ceiling(runs: list[Run]) -> Results:
+    """The most to be gained if Eq. 8 is read with messages a second in place of a share."""
+    rates = []
+    for run in runs:
+        offered, delivered = (run.simulated.column(name) for name in ("offered_hz", "delivered_hz"))
+        rates.append(float(run.weight @ np.log1p(delivered) / (run.weight @ np.log1p(offered))))
+    return over_runs([1 / rate - 1 for rate in rates])
+
+
+# ------------------------------------------------------------------ Fig. 10: which drop rates are worth most?
+
+
+def figure_10(seeds: Sequence[int]) -> Results:
+    """Utility rate of the drop policies, by formula, as asynchronous events get more valuable."""
+    return {str(factor): _policies(factor, seeds) for factor in FACTORS}
+
+
+def _policies(factor: float, seeds: Sequence[int]) -> Results:
+    found: dict[str, list[dict[str, float]]] = {policy: [] for policy in POLICIES}
+    bounds = []
+    for seed in seeds:
+        network = routes(firedex(seed=seed, async_weight_factor=factor))
+        for policy in POLICIES:
+            found[policy].append(predict(network, tune(network, drops=policy)).utility())
+        bounds.append(upper_bound(network) / found["flat"][-1]["maximum"])
+    rates = {p: {rate: over_runs([one[rate] for one in values]) for rate in RATES} for p, values in found.items()}
+    best = np.array([one["rate"] for one in found["optimised"]])
+    return {
+        **rates,
+        "bound": over_runs(bounds),
+        "optimised_of_bound": {"least": float((best / bounds).min()), **over_runs((best / bounds).tolist())},
+    }
+
+
+# --------------------------------------------------------------------------------- what is ours, readings
+
+
+def delay_adjusted(runs: Runs) -> Results:
+    """`delay-adjusted` against `bandwidth-adjusted`: same flows, same drop rates, other classes."""
+    return {
+        links: _compared(
+            runs[ranked_case(BY_BANDWIDTH, shared=shared)], runs[ranked_case("delay-adjusted", shared=shared)]
+        )
+        for links, shared in LINKS.items()
+    }
+
+
+def _compared(before: list[Run], after: list[Run]) -> Results:
+    rows = [_one_compared(old, new) for old, new in zip(before, after, strict=True)]
+    kinds = ("value_weighted", "message_weighted")
+    reductions = {
+        source: {kind: [row[source][kind]["reduction"] for row in rows] for kind in kinds}
+        for source in ("simulated", "predicted")
+    }
+    return {
+        "seeds": rows,
+        "reduction": {
+            source: {
+                kind: {**over_runs(values), "least": min(values), "most": max(values)}
+                for kind, values in each.items()
+            }
+            for source, each in reductions.items()
+        },
+        "reduced_on": sum(value > 0 for value in reductions["simulated"]["value_weighted"]),
+        "of_bound": {
+            "least": min(row["of_bound"] for row in rows),
+            **over_runs([row["of_bound"] for row in rows]),
+        },
+    }
+
+
+def _one_compared(old: Run, new: Run) -> Results:
+    promised = new.plan.promised
+    row: Results = {
+        "seed": new.seed,
+        "same_flows_and_drop_rates": bool(
+            np.array_equal(old.plan.subscription_flow, new.plan.subscription_flow)
+            and np.array_equal(old.plan.flow_drop_rate, new.plan.flow_drop_rate)
+        ),
+        "utility_rate": {BY_BANDWIDTH: old.simulated.utility()["rate"], "delay-adjusted": new.simulated.utility()["rate"]},
+        "of_bound": promised["utility"] / promised["upper_bound"],
+    }
+    for source, pair in (
+        ("simulated", [old.simulated, new.simulated]),
+        ("predicted", [old.predicted["ours"], new.predicted["ours"]]),
+    ):
+        first, second = delays_compared(new.weight, pair)
+        row[source] = {
+            kind: {
+                f"{BY_BANDWIDTH}_s": first[f"{kind}_s"],
+                "delay-adjusted_s": second[f"{kind}_s"],
+                "reduction": 1 - second[f"{kind}_s"] / first[f"{kind}_s"],
+            }
+            for kind in ("value_weighted", "message_weighted")
+        }
+    return row
+
+
+# Table 2 as printed has lost a column, so what a rate and a bandwidth are of is open: text, arguments of
+# `generate.firedex`, and what to multiply its load by.
+KEPT = "a rate per publisher and topic, each publisher advertising 62 % of the telemetry and all asynchronous topics"
+READINGS: dict[str, tuple[dict[str, Any], float]] = {
+    KEPT: ({}, 1.0),
+    "a rate per publisher and topic, every publisher advertising all topics": ({"telemetry_share": 1.0}, 1.0),
+    "a rate per topic, however many publishers": ({"telemetry_share": 1.0, "publishers": 1}, 1.0),
+    "as kept, but 80 Mbit/s for each subscriber instead of for all ten": ({}, 0.1),
+    "every publisher all topics, 80 Mbit/s for each subscriber": ({"telemetry_share": 1.0}, 0.1),
+    "as kept, but sizes in bits": ({}, 1 / 8),
+    "every publisher all topics, sizes in bits": ({"telemetry_share": 1.0}, 1 / 8),
+    "a rate per topic, 80 Mbit/s for each subscriber, sizes in bits": (
+        {"telemetry_share": 1.0, "publishers": 1},
+        1 / 80,
+    ),
+}
+
+
+def readings(seeds: Sequence[int]) -> Results:
+    """The three loads that each reading of Table 2 gives, mean over the seeds."""
+    return {text: _loads(given, factor, seeds) for text, (given, factor) in READINGS.items()}
+
+
+def _loads(given: dict[str, Any], factor: float, seeds: Sequence[int]) -> Results:
+    found = {}
+    for name, ((telemetry, events), _) in LOADS.items():
+        drawn = (
+            firedex(seed=seed, telemetry_subscriptions=telemetry, async_subscriptions=events, **given)
+            for seed in seeds
+        )
+        loads = [[link.load for link in predict(one).links.values()] for one in drawn]
+        found[name] = over_runs([factor * float(np.mean(one)) for one in loads])
+    return found

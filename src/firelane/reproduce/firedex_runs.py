@@ -1,0 +1,172 @@
+"""The simulations behind the FireDeX figures: every configuration on scenarios drawn anew, several at a time.
+
+Implements: firedex, section 5.1 (ten runs of 6.5 million publications, each on parameters drawn anew).
+Differs:    links at 99 % load or more are not compared with formulas: their queues do not settle within a run.
+Symbols:    rho -> load, y -> klass.
+Checked by: tests/reproduce/test_firedex.py
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firelane.metrics import Metrics
+from firelane.predict import predict
+from firelane.scenario.generate import firedex
+from firelane.scenario.plan import Plan
+from firelane.scenario.routes import Floats, Ints, Routes, routes
+from firelane.show import progress_bar
+from firelane.simulate import simulate
+from firelane.tune import tune, upper_bound
+
+CLASSES = 9
+SETTLES = 0.99  # links up to this load come to rest within a run
+BY_BANDWIDTH = "bandwidth-adjusted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is simulated: runs of a configuration, and publications in each of them."""
+
+    runs: int
+    publications: int
+    most_copies: float = math.inf  # in one run; shortens those with many subscribers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One configuration: how many subscribe to how much, over which links, and who decides."""
+
+    priorities: str = BY_BANDWIDTH
+    drops: str = "none"
+    subscriptions: tuple[int, int] = (70, 42)  # of each subscriber: telemetry, asynchronous
+    subscribers: int = 10
+    shared: bool = False
+    buffer: int | None = 2000
+
+    def routes(self, seed: int) -> Routes:
+        """The scenario that this seed draws."""
+        telemetry, events = self.subscriptions
+        drawn = firedex(
+            seed=seed,
+            subscribers=self.subscribers,
+            telemetry_subscriptions=telemetry,
+            async_subscriptions=events,
+            shared=self.shared,
+            buffer=self.buffer,
+        )
+        return routes(drawn)
+
+    def publications(self, effort: Effort) -> int:
+        """How many publications a run has: fewer when each becomes many copies."""
+        copies = self.subscribers * sum(self.subscriptions) / 200  # of one publication, about: 200 topics
+        return max(1, int(min(effort.publications, effort.most_copies / copies)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """One scenario under one plan: simulated once and predicted by three formulas."""
+
+    seed: int
+    publications: int
+    plan: Plan
+    weight: Floats  # of each subscription
+    klass: Ints  # of each subscription; without priorities, the one it would have had
+    link_load: Floats  # offered, before drops
+    settled: npt.NDArray[np.bool_]  # is the subscription's link one that comes to rest?
+    bounds: dict[str, float]  # highest utility rate of any plan, with and without headroom
+    simulated: Metrics
+    predicted: dict[str, Metrics]
+
+
+def simulate_all(cases: Iterable[Case], seeds: Sequence[int], effort: Effort) -> dict[Case, list[Run]]:
+    """Every case on the scenario of every seed, in as many threads as there are cores; the longest first."""
+    wanted = sorted(dict.fromkeys(cases), key=lambda case: -case.publications(effort) * case.subscribers)
+    total = sum(case.publications(effort) for case in wanted) * len(seeds)
+    with progress_bar(total, "simulating") as progress, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        coming = {case: [pool.submit(_run, case, seed, effort, progress) for seed in seeds] for case in wanted}
+        try:
+            return {case: [one.result() for one in runs] for case, runs in coming.items()}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C, do not start the rest
+
+
+def _run(case: Case, seed: int, effort: Effort, progress: Callable[[int], None]) -> Run:
+    network = case.routes(seed)
+    plan = tune(network, priorities=case.priorities, drops=case.drops, seed=seed)
+    publications = case.publications(effort)
+    simulated = simulate(
+        network, plan, publications=publications, replications=1, seed=seed, progress=progress, threads=1
+    )
+    ranked = tune(network, priorities=BY_BANDWIDTH, drops="none") if case.priorities == "none" else plan
+    carried = np.array([link.load for link in simulated.links.values()])
+    return Run(
+        seed=seed,
+        publications=publications,
+        plan=plan,
+        weight=np.array([need.weight for need in network.needs]),
+        klass=ranked.per_subscription(network)[1],
+        link_load=np.array([link.load for link in predict(network).links.values()]),
+        settled=carried[network.subscription_lane] < SETTLES,
+        bounds=_bounds(network, simulated),
+        simulated=simulated,
+        predicted={
+            "ours": predict(network, plan),
+            "independent": predict(network, plan, arrivals="independent"),
+            "equation_5": predict(network, plan, arrivals="paper"),
+        },
+    )
+
+
+def _bounds(network: Routes, metrics: Metrics) -> dict[str, float]:
+    most = metrics.utility()["maximum"]
+    return {
+        "with_headroom": upper_bound(network) / most,
+        "without_headroom": upper_bound(network, headroom=0.0) / most,
+    }
+
+
+# ------------------------------------------------------------------------------- from runs to numbers
+
+
+def class_delay_s(run: Run, metrics: Metrics, *, settled: bool = True) -> Floats:
+    """Mean delay of each class, weighted by what is delivered; NaN where nothing is."""
+    delivered, delay = metrics.column("delivered_hz"), metrics.column("delay_mean_s")
+    counted = np.isfinite(delay) & (delivered > 0) & (run.settled | (not settled))
+    klass, weight = run.klass[counted], delivered[counted]
+    total = np.bincount(klass, delay[counted] * weight, minlength=CLASSES)
+    return _ratio(total, np.bincount(klass, weight, minlength=CLASSES))
+
+
+def class_success(run: Run, metrics: Metrics) -> Floats:
+    """Share of each class's messages that is delivered."""
+    delivered, offered = metrics.column("delivered_hz"), metrics.column("offered_hz")
+    return _ratio(
+        np.bincount(run.klass, delivered, minlength=CLASSES), np.bincount(run.klass, offered, minlength=CLASSES)
+    )
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+
+
+def over_runs(values: Sequence[float]) -> dict[str, Any]:
+    """Mean and standard error of a number that every run gives; runs without it are left out."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    if not len(known):
+        return {"mean": None, "standard_error": None, "runs": 0}
+    error = float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    return {"mean": float(known.mean()), "standard_error": error, "runs": len(known)}
+
+
+def by_class(values: Sequence[Floats]) -> list[dict[str, Any]]:
+    """The same for every class."""
+    return [over_runs([one[klass] for one in values]) for klass in range(CLASSES)]
