@@ -79,7 +79,10 @@ def system(shape: Shape, seed: int) -> tuple[Routes, Plan]:
         "brokers": {"main": shape.broker} if shape.broker else {},
     }
     rows = shape.subscribers * shape.subscriptions
-    priority = rng.permutation(np.arange(rows) % shape.classes)
+    # Every subscriber has every class, so that the lowest class is the same on every link.
+    priority = np.concatenate(
+        [rng.permutation(np.arange(shape.subscriptions) % shape.classes) for _ in range(shape.subscribers)]
+    )
     drop = np.where(rng.random(rows) < 0.5, 0.0, rng.uniform(0, 0.8, rows)) if shape.drops else np.zeros(rows)
 
     def planned() -> tuple[Routes, Plan]:

@@ -76,8 +76,8 @@ def demo(picture: str, seed: int, as_json: bool) -> None:
         _print_json(result.to_data())
         return
     show_plan(result.plan)
-    show_side_by_side("Predicted", result.predicted)
-    show_side_by_side("Simulated", result.simulated)
+    show_side_by_side("Predicted", result.predicted, classes_of=result.predicted["firelane"])
+    show_side_by_side("Simulated", result.simulated, classes_of=result.simulated["firelane"])
     click.echo(f"gain in value delivered: {result.to_data()['gain']:+.0%}; picture: {result.picture}")
 
 
@@ -119,12 +119,19 @@ def check(scenario: str, as_json: bool) -> None:
 def predict(
     scenario: str, plan_file: str | None, arrivals: Any, per_subscription: bool, output: str | None, as_json: bool
 ) -> None:
-    """What will happen, in closed form: load, success, delay and utility per class."""
+    """What will happen, in closed form: load, success, delay and utility per class.
+
+    Without --plan everything is in one class and nothing is dropped on purpose: a plain broker. A class that
+    the link cannot keep up with is shown as saturated; its success is what remains for it in the long run.
+    """
     from firelane.predict import predict as run
     from firelane.scenario import load
+    from firelane.show import working
 
-    read = load(scenario)
-    _show(run(read, _read_plan(plan_file, read), arrivals=arrivals), per_subscription, output, as_json)
+    with working("predicting"):
+        read = load(scenario)
+        metrics = run(read, _read_plan(plan_file, read), arrivals=arrivals)
+    _show(metrics, per_subscription, output, as_json)
 
 
 @main.command()
@@ -148,7 +155,11 @@ def simulate(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """What happens, by simulation: as predict, with percentiles and standard errors."""
+    """What happens, by simulation: as predict, with percentiles and standard errors.
+
+    Standard errors come from the spread between replications. More publications shrink them; long queues
+    (loads near 1) need more. The seed is in the --json output, so any run can be had again.
+    """
     from firelane.scenario import load
     from firelane.show import progress_bar
     from firelane.simulate import simulate as run
@@ -179,12 +190,29 @@ def simulate(
 def tune(
     scenario: str, priorities: str, drops: str, headroom: str | None, seed: int, output: str | None, as_json: bool
 ) -> None:
-    """Give every subscription a priority and a drop rate, for the most value the links can carry."""
+    """Give every subscription a priority and a drop rate, for the most value the links can carry.
+
+    \b
+    Priorities: which subscriptions go first?
+      delay-adjusted      most value per second of link used after drops, over the whole link
+      bandwidth-adjusted  most utility per bandwidth, per subscriber (the FireDeX paper's choice)
+      information         most utility, whatever it costs
+      random, none        for comparison
+    Drops: what gives way when the load exceeds 1 - headroom?
+      optimised           the shares with the most utility in total
+      exponential, linear more, the lower the class
+      flat                the same for all
+      none                nothing on purpose; full buffers decide
+
+    min_share, max_loss and tolerance in the scenario are kept by every method but none.
+    """
     from firelane.scenario import load
-    from firelane.show import show_plan
+    from firelane.show import show_plan, working
     from firelane.tune import tune as run
 
-    plan = run(load(scenario), priorities=priorities, drops=drops, seed=seed, headroom=_share(headroom))
+    free = _share(headroom)
+    with working("planning"):
+        plan = run(load(scenario), priorities=priorities, drops=drops, seed=seed, headroom=free)
     if output is not None:
         plan.save(output)
     if as_json:
@@ -193,9 +221,6 @@ def tune(
         show_plan(plan)
         if output is not None:
             click.echo(f"written to {output}")
-    for line in plan.why:
-        if "fall" in line and as_json:
-            click.echo(f"firelane: {line}", err=True)
 
 
 @main.group()
@@ -203,12 +228,23 @@ def generate() -> None:
     """Write scenario files: the FireDeX paper's, a city, an office on fire."""
 
 
-def _generate(make: Any, output: str, command: str, **sizes: Any) -> None:
+def _generate(make: Any, output: str, **sizes: Any) -> None:
     from firelane.scenario.save import save
 
     scenario = make(**sizes)
-    save(scenario, output, comment=f"{scenario.name}, made by `{command}`")
+    save(scenario, output, comment=f"{scenario.name}, made by `{_command_again()}`")
     click.echo(f"written to {output}")
+
+
+def _command_again() -> str:
+    """The command that makes the same file again: what differs from the defaults, and the seed."""
+    context = click.get_current_context()
+    words = ["firelane generate", context.info_name or ""]
+    for option in context.command.params:
+        value = context.params[option.name or ""]
+        if option.name == "seed" or (option.name != "output" and value != option.default):
+            words.append(option.opts[0] if value is True else f"{option.opts[0]} {value}")
+    return " ".join(words)
 
 
 _out = click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The YAML file to write.")
@@ -228,12 +264,11 @@ _generator_seed = click.option("--seed", type=click.IntRange(min=0), default=1, 
 @click.option("--flows", type=click.IntRange(min=1), default=9, show_default=True)
 @click.option("--async-weight-factor", type=click.FloatRange(min=0), default=1.0, show_default=True)
 @click.option("--shared", is_flag=True, help="One link for all subscribers instead of one each.")
-def generate_firedex(output: str, seed: int, shared: bool, **sizes: Any) -> None:
+def generate_firedex(output: str, **sizes: Any) -> None:
     """Table 2 of the FireDeX paper; every size of its sweeps can be asked for."""
     from firelane.scenario.generate import firedex
 
-    command = f"firelane generate firedex {'--shared ' if shared else ''}--seed {seed}"
-    _generate(firedex, output, command, seed=seed, shared=shared, **sizes)
+    _generate(firedex, output, **sizes)
 
 
 @generate.command("city")
@@ -242,11 +277,11 @@ def generate_firedex(output: str, seed: int, shared: bool, **sizes: Any) -> None
 @click.option("--zones", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--vehicles", type=click.IntRange(min=1), default=2000, show_default=True)
 @click.option("--cells", type=click.IntRange(min=1), default=20, show_default=True)
-def generate_city(output: str, seed: int, **sizes: Any) -> None:
+def generate_city(output: str, **sizes: Any) -> None:
     """Vehicles that want the news of their zone and its neighbours, over shared radio cells."""
     from firelane.scenario.generate import city
 
-    _generate(city, output, f"firelane generate city --seed {seed}", seed=seed, **sizes)
+    _generate(city, output, **sizes)
 
 
 @generate.command("office-fire")
@@ -255,11 +290,11 @@ def generate_city(output: str, seed: int, **sizes: Any) -> None:
 @click.option("--floors", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--rooms", type=click.IntRange(min=1), default=6, show_default=True, help="On each floor.")
 @click.option("--load", type=click.FloatRange(min=0, min_open=True), default=1.7, show_default=True)
-def generate_office_fire(output: str, seed: int, **sizes: Any) -> None:
+def generate_office_fire(output: str, **sizes: Any) -> None:
     """A building on fire, its responders, and one thin link to the command post."""
     from firelane.scenario.generate import office_fire
 
-    _generate(office_fire, output, f"firelane generate office-fire --seed {seed}", seed=seed, **sizes)
+    _generate(office_fire, output, **sizes)
 
 
 @main.command()
@@ -278,6 +313,22 @@ def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) ->
     else:
         click.echo((Path(output) / "report.md").read_text())
         click.echo(f"written to {output}")
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--quick", is_flag=True, help="Short runs: seconds, and numbers that only show that it works.")
+@_json
+def bench(name: str | None, quick: bool, as_json: bool) -> None:
+    """Measure Firelane side by side with its peers, in one run: simulator, optimiser, end-to-end (or all)."""
+    from firelane import bench as benchmarks
+
+    measures = benchmarks.run(name, quick=quick)
+    if as_json:
+        benchmarks.say(benchmarks.machine())
+        _print_json([one.to_data() for one in measures])
+    else:
+        benchmarks.show(measures)
 
 
 def _share(text: str | None) -> float | None:

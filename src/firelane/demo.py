@@ -14,7 +14,7 @@ from firelane.predict import predict
 from firelane.scenario import load
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import routes
-from firelane.show import progress_bar
+from firelane.show import progress_bar, working
 from firelane.simulate import simulate
 from firelane.tune import tune
 
@@ -35,7 +35,7 @@ class Demo:
         """The document of `--json`."""
         plain, tuned = (self.simulated[name] for name in ("plain", "firelane"))
         return {
-            "plain": {"utility_rate": plain.utility()["rate"], "classes": plain.classes()},
+            "plain": {"utility_rate": plain.utility()["rate"], "classes": plain.classes(of=tuned)},
             "firelane": {"utility_rate": tuned.utility()["rate"], "classes": tuned.classes()},
             "gain": tuned.utility()["rate"] / plain.utility()["rate"] - 1,
         }
@@ -44,7 +44,8 @@ class Demo:
 def demo(*, seed: int, picture: Path) -> Demo:
     """Predict and simulate the shipped office fire with and without a plan, and draw both."""
     network = routes(load("office-fire"))
-    plan = tune(network, priorities="delay-adjusted", drops="optimised")
+    with working("planning"):
+        plan = tune(network, priorities="delay-adjusted", drops="optimised")
     plans = {"plain": None, "firelane": plan}
     with progress_bar(PUBLICATIONS * REPLICATIONS * len(plans), "simulating") as progress:
         simulated = {

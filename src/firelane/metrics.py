@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from firelane.arrays import Floats, Ints
 from firelane.errors import FirelaneError
 from firelane.scenario.plan import Plan
-from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.routes import Routes
 from firelane.scenario.utility import utilities
 
 _FLOATS = (
@@ -84,9 +85,12 @@ class Metrics:
             "delay_discounted": self.discounted,
         }
 
-    def classes(self) -> list[dict[str, Any]]:
-        """One row per priority class, delays weighted by what is delivered."""
-        priority = self.column("priority")
+    def classes(self, of: Metrics | None = None) -> list[dict[str, Any]]:
+        """One row per priority class, delays weighted by what is delivered.
+
+        `of` another result of the same scenario: the classes that its plan gave the subscriptions.
+        """
+        priority = (of or self).column("priority")
         offered, delivered = self.column("offered_hz"), self.column("delivered_hz")
         delay, stable, value = self.column("delay_mean_s"), self.column("stable"), self.column("utility")
         rows = []
@@ -103,7 +107,7 @@ class Metrics:
                     "success": _ratio(delivered[inside].sum(), offered[inside].sum()),
                     "delay_mean_s": _ratio((delay[known] * weight).sum(), weight.sum()),
                     "utility": float(value[inside].sum()),
-                    **self.class_extra.get(one, {}),
+                    **(self.class_extra.get(one, {}) if of is None else {}),
                 }
             )
         return rows
@@ -198,6 +202,12 @@ def _arrow(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
         whole = np.asarray(values)
         return pa.array(whole.astype(np.int64), kind, mask=whole < 0)
     return pa.array(values, kind)
+
+
+def link_loads(routes: Routes, load: Floats) -> dict[str, LinkLoad]:
+    """How full each link is, from the load per lane and class."""
+    total = load.sum(axis=1).tolist()
+    return {lane.name: LinkLoad(load=one, stable=one < 1) for lane, one in zip(routes.lanes, total, strict=True)}
 
 
 def delays_compared(weights: Floats, compared: list[Metrics]) -> list[dict[str, float]]:

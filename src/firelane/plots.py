@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 
 
-def figure(width: float = 7.0, height: float = 4.2, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure in the house style, drawn without a screen."""
+def figure(width: float = 7.0, height: float = 4.2, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
+    """A figure in the house style, drawn without a screen, and its axes."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -32,11 +32,11 @@ def figure(width: float = 7.0, height: float = 4.2, columns: int = 1) -> tuple[F
         "grid.alpha": 0.25,
         "axes.axisbelow": True,
         "font.size": 10,
-        "legend.frameon": False,
         "figure.dpi": 120,
     }
+    # Legends are drawn later, outside this context, so each asks for no frame itself.
     with plt.rc_context(style):
-        return plt.subplots(1, columns, figsize=(width, height), layout="constrained")
+        return plt.subplots(rows, columns, figsize=(width, height), layout="constrained")
 
 
 def save_figure(drawn: Figure, path: Path) -> Path:
@@ -80,7 +80,7 @@ def plain_and_tuned(plain: Metrics, tuned: Metrics, weights: Any, path: Path) ->
     bars(left, names, success, percent=True)
     left.set(ylabel="delivered", ylim=(0, 1.12), title=f"utility rate: plain {plain.utility()['rate']:.0%}, "
              f"Firelane {tuned.utility()['rate']:.0%}")  # fmt: skip
-    left.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.16))
+    left.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.16), frameon=False)
     bars(right, names, delay)
     right.set(ylabel="mean delay, ms (log scale)", yscale="log", title="delay of what is delivered")
     return save_figure(drawn, path)

@@ -22,10 +22,25 @@ MOST_LINKS = 12
 def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
     """A bar on stderr, advanced by calling what it yields; only a terminal shows it."""
     console = Console(stderr=True)
-    columns = (TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda done: progress.advance(task, done)
+        task = progress.add_task(f"{label} (the first run compiles)", total=total)
+
+        def advance(done: int) -> None:
+            progress.update(task, advance=done, description=label)
+
+        yield advance
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """A spinner on stderr while something without countable steps goes on."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(label):
+            yield
+    else:
+        yield
 
 
 def show_metrics(metrics: Metrics) -> None:
@@ -38,21 +53,18 @@ def show_metrics(metrics: Metrics) -> None:
     _show_notes(console, metrics.notes)
 
 
-def show_side_by_side(title: str, columns: dict[str, Metrics]) -> None:
-    """Success and delay per class of several results, and what each is worth."""
+def show_side_by_side(title: str, columns: dict[str, Metrics], *, classes_of: Metrics) -> None:
+    """Success and delay of several results, by the classes of one of them, and what each is worth."""
     console = Console()
     table = Table(title=title, title_justify="left")
     table.add_column("class", justify="right")
     for name in columns:
         table.add_column(f"{name}\ndelivered", justify="right")
         table.add_column(f"{name}\nmean delay", justify="right")
-    rows = {name: {row["priority"]: row for row in one.classes()} for name, one in columns.items()}
-    for klass in sorted({k for by_class in rows.values() for k in by_class}):
-        cells = [str(klass)]
-        for by_class in rows.values():
-            row = by_class.get(klass)
-            cells += ["", ""] if row is None else [_share(row["success"]), _delay(row)]
-        table.add_row(*cells)
+    results = [one.classes(of=classes_of) for one in columns.values()]
+    for rows in zip(*results, strict=True):
+        cells = [cell for row in rows for cell in (_share(row["success"]), _delay(row))]
+        table.add_row(str(rows[0]["priority"]), *cells)
     console.print(table)
     for name, one in columns.items():
         console.print(f"{name}: {utility_line(one)}", highlight=False)

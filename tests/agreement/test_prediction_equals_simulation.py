@@ -22,7 +22,7 @@ from firelane.simulate import simulate
 from systems import Shape, system
 
 ROUND = 16  # replications in a round, so that a standard error means something
-MOST_ROUNDS = 60
+MOST_ROUNDS = 150
 
 # A covering set: every pair of factors meets, every load with nine classes, the hardest corners.
 COVERING = [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firelane.histogram import BUCKETS, bucket_of
-from firelane.simulate.kernel import Links, Queues, Tally, alias_table, fifo, still_queued, transmit
+from firelane.simulate.kernel import NONE, Links, Queues, Tally, alias_table, fifo, still_queued, transmit
 
 CLASSES = 16
 
@@ -49,22 +49,22 @@ def links_of(streams: list[Stream], buffers: list[int]) -> Links:
 
 
 def empty_queues(links: int, streams: int, entries: int) -> Queues:
-    """Room for so many entries besides entry 0, which is nobody."""
-    after = np.arange(1, entries + 2, dtype=np.int32)
-    after[0] = after[-1] = 0
+    """Room for so many entries besides those in which the rings of the classes close."""
+    rings = links * CLASSES
+    after = np.arange(1, rings + entries + 1, dtype=np.uint32)
+    after[:rings] = np.arange(rings)
+    after[-1] = NONE
     return Queues(
         free_at=np.zeros(links),
         waiting=np.zeros(links, np.int64),
         classes=np.zeros(links, np.uint32),
-        head=np.zeros(links * CLASSES, np.int32),
-        tail=np.zeros(links * CLASSES, np.int32),
-        born=np.zeros(entries + 1),
-        service=np.zeros(entries + 1),
-        stream=np.zeros(entries + 1, np.int32),
+        born=np.zeros(rings + entries),
+        service=np.zeros(rings + entries),
+        stream=np.zeros(rings + entries, np.int32),
         after=after,
-        before=np.zeros(entries + 1, np.int32),
-        held=np.zeros(streams, np.int32),
-        pool=np.ones(1, np.int32),
+        before=np.arange(rings + entries, dtype=np.uint32),
+        held=np.full(streams, NONE, np.uint32),
+        pool=np.array([rings], np.uint32),
     )
 
 

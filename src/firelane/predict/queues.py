@@ -11,18 +11,12 @@ Checked by: tests/predict/test_queues.py, tests/agreement/test_prediction_equals
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-
-def sum_by(place: Ints, values: Floats, places: int) -> Floats:
-    """The sum of the values that belong to each place."""
-    return np.asarray(np.bincount(place, values, minlength=places), np.float64)
+from firelane.arrays import Flags, Floats, Ints, sum_by
+from firelane.scenario.model import MOST_PRIORITIES
 
 
-def _ratio(part: Floats | float, whole: Floats, *, out: Floats, where: npt.NDArray[np.bool_]) -> Floats:
+def _ratio(part: Floats | float, whole: Floats, *, out: Floats, where: Flags) -> Floats:
     """part / whole where it makes sense, and what `out` holds elsewhere."""
     return np.asarray(np.divide(part, whole, out=out, where=where), np.float64)
 
@@ -67,7 +61,7 @@ def batch_fifo_delay_s(
 
 def collapsed_priority_delay_s(rate_hz: Floats, service_s: Floats, klass: Ints, lane: Ints, lanes: int) -> Floats:
     """Eq. 5 in its usual reading: every class one exponential server with the class's mean service time."""
-    place, shape = lane * 16 + klass, lanes * 16
+    place, shape = lane * MOST_PRIORITIES + klass, lanes * MOST_PRIORITIES
     rate = sum_by(place, rate_hz, shape)
     load = sum_by(place, rate_hz * service_s, shape)
     mean = _ratio(load, rate, out=np.zeros(shape), where=rate > 0)
@@ -140,7 +134,7 @@ def own_batch(kept: Floats, klass: Ints, batch: Ints, lane: Ints) -> tuple[Float
     return higher, np.maximum(0.0, same), np.maximum(0.0, lower)
 
 
-def _group_ends(starts: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _group_ends(starts: Flags) -> tuple[Ints, Ints]:
     """For each element the position where its group starts and where it ends."""
     first = np.flatnonzero(starts)
     group = np.cumsum(starts) - 1
@@ -158,7 +152,7 @@ def _priority(
     Classes at and below the one that saturates the lane have no mean; those above see a server that the
     saturating class keeps busy all the time, so its served share counts into R and nothing else.
     """
-    classes = 16
+    classes = MOST_PRIORITIES
     place = lane * classes + klass
 
     def summed(values: Floats) -> Floats:
@@ -180,10 +174,11 @@ def _priority(
         above = above + load[:, k]
     before = np.cumsum(load, axis=1) - load
     spare = (1 - before).ravel()[place]
-    return (wait.ravel()[place] + ahead * service_s) / np.where(spare > 0, spare, np.nan) + service_s
+    delay: Floats = (wait.ravel()[place] + ahead * service_s) / np.where(spare > 0, spare, np.nan) + service_s
+    return delay
 
 
 def served_share(load: Floats) -> Floats:
     """Of each class's offered load (rows: lanes), the share that strict priority serves in the long run."""
     spare = np.maximum(0.0, 1 - (np.cumsum(load, axis=1) - load))
-    return _ratio(spare, load, out=np.ones_like(load), where=load > spare)
+    return _ratio(spare, load, out=np.ones(load.shape), where=load > spare)

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from firelane.metrics import LinkLoad, Metrics, class_mean, make_metrics
+from firelane.arrays import Floats, Ints, sum_by
+from firelane.metrics import Metrics, class_mean, link_loads, make_metrics
 from firelane.predict import queues
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, plain_plan
-from firelane.scenario.routes import Floats, Ints, Routes, routes
+from firelane.scenario.routes import Routes, routes
 
 Arrivals = Literal["fan-out", "independent", "paper"]
 SMALL_BUFFER_LOSS = 1e-3
@@ -92,7 +93,7 @@ class _Prediction:
             r,
             self.plan,
             source="predicted",
-            links=self._loads(load),
+            links=link_loads(r, load),
             columns=columns,
             stages=by_class if staged else {},
             notes=tuple(self.notes),
@@ -101,14 +102,14 @@ class _Prediction:
     def _columns(self, owner: Ints, offered: Floats, delivered: Floats, delay: Floats) -> dict[str, Any]:
         """Streams gathered into subscriptions."""
         rows = len(self.routes.filters)
-        carried = queues.sum_by(owner, delivered, rows)
+        carried = sum_by(owner, delivered, rows)
         weight = np.where(delivered > 0, delivered, 0.0)
-        total = queues.sum_by(owner, np.where(weight > 0, delay * weight, 0.0), rows)
-        unstable = queues.sum_by(owner, ~np.isfinite(delay), rows) > 0
+        total = sum_by(owner, np.where(weight > 0, delay * weight, 0.0), rows)
+        unstable = sum_by(owner, ~np.isfinite(delay), rows) > 0
         mean = np.divide(total, carried, out=np.full(rows, np.nan), where=(carried > 0) & ~unstable)
         return {
             "stable": ~unstable,
-            "offered_hz": queues.sum_by(owner, offered, rows),
+            "offered_hz": sum_by(owner, offered, rows),
             "delivered_hz": carried,
             "success": self.routes.claimed_share(delivered, offered),
             "delay_mean_s": mean,
@@ -132,15 +133,15 @@ class _Prediction:
             for one in range(len(lanes)):
                 here = lane == one
                 delay[here] = queues.processor_sharing_delay_s(r.source_rate_hz[here], service[here])
-        load = queues.sum_by(lane[inside], (r.source_rate_hz * service)[inside], len(lanes))
+        load = sum_by(lane[inside], (r.source_rate_hz * service)[inside], len(lanes))
         self._note_publisher_links(load)
         through = np.append(np.minimum(1.0, 1 / np.maximum(load, 1e-300)), 1.0)
         through *= np.array([1 - link.loss for link in lanes] + [1.0])
         delay += np.array([link.propagation_s for link in lanes] + [0.0])[lane]
         weight = r.source_rate_hz
-        total = queues.sum_by(r.source_topic, weight, topics)
-        mean = queues.sum_by(r.source_topic, weight * delay, topics)
-        passed = queues.sum_by(r.source_topic, weight * through[lane], topics)
+        total = sum_by(r.source_topic, weight, topics)
+        mean = sum_by(r.source_topic, weight * delay, topics)
+        passed = sum_by(r.source_topic, weight * through[lane], topics)
         some = total > 0
         return _Stage(
             np.divide(mean, total, out=np.zeros(topics), where=some),
@@ -173,7 +174,7 @@ class _Prediction:
         _, output_hz = r.broker_rates_hz()
         if output_hz is None:
             return _Stage(np.zeros(len(rate_hz)), np.ones(len(rate_hz)))
-        total = queues.sum_by(r.stream_subscriber, rate_hz, len(r.subscribers))
+        total = sum_by(r.stream_subscriber, rate_hz, len(r.subscribers))
         delay = queues.mm1_delay_s(total, np.full(len(total), output_hz))
         for one in np.flatnonzero(np.isnan(delay)):
             self.notes.append(f"the broker's output to {r.subscribers[one]} is saturated: {total[one]:.0f} Hz")
@@ -193,7 +194,7 @@ class _Prediction:
             return _Stage(service, np.ones(len(rate_hz)))
         batch = r.stream_topic if self.arrivals == "fan-out" else np.arange(len(rate_hz))
         delay = queues.batch_fifo_delay_s(rate_hz, service, 2 * service**2, batch, r.stream_lane, lanes, late_s)
-        load = queues.sum_by(r.stream_lane, rate_hz * service, lanes)
+        load = sum_by(r.stream_lane, rate_hz * service, lanes)
         for one in np.flatnonzero(load >= 1):
             self.notes.append(f"the switch before {r.lanes[one].name} is saturated: load {load[one]:.2f}")
         through = np.minimum(1.0, 1 / np.maximum(load, 1e-300))
@@ -210,8 +211,7 @@ class _Prediction:
             delay = queues.cobham_delay_s(rate_hz, service, second, klass, lane, lanes)
         else:
             delay = queues.collapsed_priority_delay_s(rate_hz, service, klass, lane, lanes)
-        load = np.zeros((lanes, 16))
-        np.add.at(load, (lane, klass), rate_hz * service)
+        load = r.class_load(rate_hz, klass)
         delay = delay + np.array([one.link.propagation_s for one in r.lanes])[lane]
         self._note_small_buffers(load)
         if any(need.keep == "latest" for need in r.needs):
@@ -224,13 +224,6 @@ class _Prediction:
             if buffer is not None and total < 1 and total**buffer > SMALL_BUFFER_LOSS:
                 self.notes.append(f"links.{lane.link_name}: at load {total:.2f} a buffer of {buffer} loses messages "
                                   "that this prediction does not count; simulate to see them")  # fmt: skip
-
-    def _loads(self, load: Floats) -> dict[str, LinkLoad]:
-        total = load.sum(axis=1)
-        return {
-            lane.name: LinkLoad(load=float(total[i]), stable=bool(total[i] < 1))
-            for i, lane in enumerate(self.routes.lanes)
-        }
 
 
 def _moments(r: Routes, topic: Ints, per_byte_s: Floats, overhead_s: Floats) -> tuple[Floats, Floats]:

@@ -15,15 +15,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from firelane.arrays import Floats
 from firelane.errors import ScenarioError
 from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Publisher, Scenario, Subscriber, Topic
 from firelane.scenario.routes import routes
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 # --------------------------------------------------------------------------------- the FireDeX paper
 

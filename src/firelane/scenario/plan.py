@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from firelane.arrays import Floats, Ints
 from firelane.errors import PlanError
 from firelane.scenario.model import MOST_PRIORITIES, Scenario
-from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.routes import Routes
 from firelane.scenario.save import write_whole
 
 FORMAT = 1

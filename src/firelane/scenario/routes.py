@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firelane.arrays import Floats, Ints, sum_by
 from firelane.errors import ScenarioError
 from firelane.mqtt import TopicTree
-from firelane.scenario.model import Link, Need, Scenario, overhead_bytes
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, overhead_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +57,22 @@ class Routes:
     @property
     def topic_rate_hz(self) -> Floats:
         """Publications per second of each topic, over all publishers."""
-        return np.bincount(self.source_topic, self.source_rate_hz, len(self.topics)).astype(np.float64)
+        return sum_by(self.source_topic, self.source_rate_hz, len(self.topics))
 
     def service_s(self) -> tuple[Floats, Floats]:
         """Per stream: seconds per payload byte on its lane, and seconds of overhead per message."""
         return self._service_s(self.stream_topic, self.stream_lane, self.lanes)
+
+    def mean_service_s(self) -> Floats:
+        """Per stream: mean seconds that one message takes of its lane."""
+        per_byte_s, overhead_s = self.service_s()
+        return self.topic_mean_bytes[self.stream_topic] * per_byte_s + overhead_s
+
+    def class_load(self, rate_hz: Floats, klass: Ints) -> Floats:
+        """Work a second per lane (rows) and class (columns) when streams come at these rates."""
+        place = self.stream_lane * MOST_PRIORITIES + klass
+        load = sum_by(place, rate_hz * self.mean_service_s(), len(self.lanes) * MOST_PRIORITIES)
+        return load.reshape(len(self.lanes), MOST_PRIORITIES)
 
     def source_service_s(self) -> tuple[Floats, Floats]:
         """The same for sources on their publishers' lanes (zero without one)."""
@@ -91,8 +99,8 @@ class Routes:
     def claimed_share(self, delivered: Floats, offered: Floats) -> Floats:
         """Success of each subscription over all streams it claims, whoever carries them."""
         rows = len(self.filters)
-        got = np.bincount(self.claim_subscription, delivered[self.claim_stream], minlength=rows)
-        due = np.bincount(self.claim_subscription, offered[self.claim_stream], minlength=rows)
+        got = sum_by(self.claim_subscription, delivered[self.claim_stream], rows)
+        due = sum_by(self.claim_subscription, offered[self.claim_stream], rows)
         return np.divide(got, due, out=np.ones(rows), where=due > 0)
 
     def owners(self, priority: Ints, drop_rate: Floats) -> tuple[Ints, Ints, Floats]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from firelane.arrays import Floats
 from firelane.scenario.model import Need
-
-Floats = npt.NDArray[np.float64]
 
 LOG, LINEAR, SATURATING, STEP, PIECEWISE = range(5)
 _CODES = {"log": LOG, "linear": LINEAR, "saturating": SATURATING, "step": STEP, "piecewise": PIECEWISE}

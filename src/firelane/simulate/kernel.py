@@ -23,8 +23,11 @@ from numba.extending import intrinsic
 
 from firelane.compiled import compiled
 from firelane.histogram import BUCKETS, OFFSET, SHIFT
+from firelane.scenario.model import MOST_PRIORITIES
 
 EXPONENTIAL, FIXED, EMPIRICAL = range(3)
+CLASSES = np.uint32(MOST_PRIORITIES)
+NONE = np.uint32(0xFFFF_FFFF)  # no entry of the pool
 F = npt.NDArray[np.float64]
 I = npt.NDArray[np.int64]  # noqa: E741
 
@@ -62,22 +65,22 @@ class Links(NamedTuple):
 class Queues(NamedTuple):
     """The state of all link queues. Entries live in a pool chained by `after` and `before`.
 
-    Entry 0 is nobody: it ends every list, and writing to it does no harm, which saves the loops a branch
-    that the processor could only guess.
+    The messages of a class form a ring that closes in entry link * CLASSES + class, which is no message: `after` it
+    comes the first, `before` it the last, and itself when none wait. So no end of a list is a special case,
+    which saves the loops branches that the processor could only guess. Indices are unsigned, as numba would
+    otherwise let every one of them count from the end.
     """
 
     free_at: F  # when each link has finished what it is sending
     waiting: I  # messages queued per link
     classes: npt.NDArray[np.uint32]  # bit k set: class k has messages
-    head: npt.NDArray[np.int32]  # per link * 16 + class
-    tail: npt.NDArray[np.int32]
     born: F  # per entry: when the message arrived at the exchange
     service: F
     stream: npt.NDArray[np.int32]  # the stream, or -1 - stream if it will be lost on the link
-    after: npt.NDArray[np.int32]
-    before: npt.NDArray[np.int32]
-    held: npt.NDArray[np.int32]  # per stream with `latest`: its queued entry, or 0
-    pool: npt.NDArray[np.int32]  # [first free entry]
+    after: npt.NDArray[np.uint32]
+    before: npt.NDArray[np.uint32]
+    held: npt.NDArray[np.uint32]  # per stream with `latest`: its queued entry, or NONE
+    pool: npt.NDArray[np.uint32]  # [first free entry, or NONE]
 
 
 class Tally(NamedTuple):
@@ -178,35 +181,36 @@ def fan_out(
     copy_start, copies_of, source_topic = t.copy_start, t.copy_stream, t.source_topic
     stream_drop, stream_loss = links.stream_drop, links.stream_loss
     per_byte_s, overhead_s, policy = links.per_byte_s, links.overhead_s, tally.policy
-    n = 0
+    n = np.uint64(0)
     for i in range(born.shape[0]):
         topic = source_topic[source[i]]
-        first = copy_start[topic]
-        copies = copy_start[topic + 1] - first
+        first = np.uint64(copy_start[topic])
+        copies = np.uint64(copy_start[topic + 1]) - first
         if copies == 0:
             continue
         luck = rng.random()
         message = np.uint64(luck * 18446744073709551616.0) * np.uint64(0x9E3779B97F4A7C15)
-        turn = int(luck * (2 * copies))
-        place = turn >> 1
-        step = 1 if turn & 1 else copies - 1
+        turn = np.uint64(luck * (2 * copies))
+        place = first + (turn >> np.uint64(1))
+        end = first + copies
+        step = np.uint64(1) if turn & np.uint64(1) else copies - np.uint64(1)
         counted = born[i] >= counted_from
+        since, at, length = born[i], ready[i], size[i]
         for _ in range(copies):
-            stream = copies_of[first + place]
+            stream = np.uint32(copies_of[place])
             place += step
-            if place >= copies:
-                place -= copies
+            place -= copies if place >= end else np.uint64(0)
             # No branch on chance here: write the copy, and move on only if it stays.
             kept = _share_of_hash(message, stream) >= stream_drop[stream]
             policy[stream] += counted and not kept
             gone = stream_loss[stream] > 0.0 and _share_of_hash(~message, stream) < stream_loss[stream]
-            copy_born[n] = born[i]
-            copy_ready[n] = ready[i]
-            copy_stream[n] = -1 - stream if gone else stream
-            copy_service[n] = size[i] * per_byte_s[stream] + overhead_s[stream]
+            copy_born[n] = since
+            copy_ready[n] = at
+            copy_stream[n] = ~np.int32(stream) if gone else np.int32(stream)
+            copy_service[n] = length * per_byte_s[stream] + overhead_s[stream]
             copy_kept[n] = kept
-            n += kept or staged
-    return n
+            n += np.uint64(kept or staged)
+    return int(n)
 
 
 @compiled
@@ -263,7 +267,7 @@ def transmit(
     """
     stream_link, stream_class, stream_row = links.stream_link, links.stream_class, links.stream_row
     stream_latest, propagation_s, buffer = links.stream_latest, links.propagation_s, links.buffer
-    free_at, waiting, classes, head, tail = q.free_at, q.waiting, q.classes, q.head, q.tail
+    free_at, waiting, classes = q.free_at, q.waiting, q.classes
     q_born, q_service, q_stream = q.born, q.service, q.stream
     after, before, held, pool = q.after, q.before, q.held, q.pool
     delivered, lost, overflow, superseded = tally.delivered, tally.lost, tally.overflow, tally.superseded
@@ -271,35 +275,34 @@ def transmit(
     events = 0
     free = pool[0]
     for i in range(copies):
-        if free == 0:
+        if free == NONE:
             pool[0] = free
             return i, events
         now = ready[i]
         coming = stream[i]
-        one = coming if coming >= 0 else -1 - coming
-        link = stream_link[one]
+        one = np.uint32(coming if coming >= 0 else -1 - coming)
+        link = np.uint32(stream_link[one])
         # The link's state stays in local variables: stores to arrays would force it to be read again.
         until, mask, queued = free_at[link], classes[link], waiting[link]
         # Start, highest class first, what the link could start before now. What arrives at this very
         # instant waits with the rest of its batch until time moves on, and is then served by class.
         while until < now and mask != 0:
-            klass = np.int64(_lowest_bit(mask))
-            place = link * 16 + klass
-            entry = head[place]
+            klass = _lowest_bit(mask)
+            ring = np.uint32(link * CLASSES + klass)
+            entry = after[ring]
             following = after[entry]
-            head[place] = following
-            before[following] = 0
-            tail[place] = tail[place] if following else 0
-            mask ^= np.uint32(following == 0) << np.uint32(klass)
+            after[ring] = following
+            before[following] = ring
+            mask ^= np.uint32(following == ring) << klass
             queued -= 1
             after[entry] = free
             free = entry
             events += 1
             length, coded, since = q_service[entry], q_stream[entry], q_born[entry]
             until += length
-            sent = coded if coded >= 0 else -1 - coded
+            sent = np.uint32(coded if coded >= 0 else -1 - coded)
             if stream_latest[sent]:
-                held[sent] = 0
+                held[sent] = NONE
             if since >= counted_from:
                 if coded < 0:
                     lost[sent] += 1
@@ -308,15 +311,15 @@ def transmit(
                     delivered[sent] += 1
                     delay_sum[sent] += delay
                     busy_sum[sent] += length
-                    histogram[stream_row[sent], _bucket(delay)] += np.uint32(1)
+                    histogram[np.uint32(stream_row[sent]), np.uint32(_bucket(delay))] += np.uint32(1)
         if not kept[i]:
             free_at[link], classes[link], waiting[link] = until, mask, queued
             continue
         events += 1
         until = max(until, now)  # it was idle until now
-        klass = stream_class[one]
+        klass = np.uint32(stream_class[one])
         enters = True
-        if stream_latest[one] and held[one]:
+        if stream_latest[one] and held[one] != NONE:
             entry = held[one]
             if q_born[entry] >= counted_from:
                 superseded[one] += 1
@@ -325,40 +328,38 @@ def transmit(
             q_stream[entry] = coming
             enters = False
         elif queued >= buffer[link] + (until == now):  # a free link takes one more
-            lowest = 31 - np.int64(_leading_zeros(mask))
+            lowest = np.uint32(31) - _leading_zeros(mask)
             if lowest <= klass:
                 overflow[one] += born[i] >= counted_from
                 enters = False
             else:
-                place = link * 16 + lowest
-                entry = tail[place]
+                ring = np.uint32(link * CLASSES + lowest)
+                entry = before[ring]
                 coded = q_stream[entry]
-                victim = coded if coded >= 0 else -1 - coded
+                victim = np.uint32(coded if coded >= 0 else -1 - coded)
                 overflow[victim] += q_born[entry] >= counted_from
                 if stream_latest[victim]:
-                    held[victim] = 0
+                    held[victim] = NONE
                 previous = before[entry]
-                tail[place] = previous
-                after[previous] = 0
-                head[place] = head[place] if previous else 0
-                mask ^= np.uint32(previous == 0) << np.uint32(lowest)
+                before[ring] = previous
+                after[previous] = ring
+                mask ^= np.uint32(previous == ring) << lowest
                 queued -= 1
                 after[entry] = free
                 free = entry
         if enters:
             entry = free
             free = after[entry]
-            place = link * 16 + klass
-            last = tail[place]
+            ring = np.uint32(link * CLASSES + klass)
+            last = before[ring]
             q_born[entry] = born[i]
             q_service[entry] = service[i]
             q_stream[entry] = coming
-            after[entry] = 0
+            after[entry] = ring
             before[entry] = last
             after[last] = entry
-            head[place] = head[place] if last else entry
-            mask |= np.uint32(1) << np.uint32(klass)
-            tail[place] = entry
+            before[ring] = entry
+            mask |= np.uint32(1) << klass
             queued += 1
             if stream_latest[one]:
                 held[one] = entry
@@ -371,9 +372,9 @@ def transmit(
 def still_queued(q: Queues, counted_from: float, streams: int) -> I:
     """How many counted messages of each stream wait at the end."""
     count = np.zeros(streams, np.int64)
-    for head in q.head:
-        entry = head
-        while entry:
+    for ring in range(int(CLASSES) * len(q.free_at)):
+        entry = q.after[ring]
+        while entry != ring:
             if q.born[entry] >= counted_from:
                 coded = q.stream[entry]
                 count[coded if coded >= 0 else -1 - coded] += 1

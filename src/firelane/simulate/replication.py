@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from firelane.arrays import Floats, Ints
 from firelane.errors import FirelaneError
-from firelane.scenario.routes import Floats, Ints
-from firelane.simulate.kernel import Queues, Tally, count_topics, fan_out, fifo, publish, still_queued, transmit
+from firelane.scenario.model import MOST_PRIORITIES
+from firelane.simulate.kernel import NONE, Queues, Tally, count_topics, fan_out, fifo, publish, still_queued, transmit
 from firelane.simulate.system import MOST_ENTRIES, System
 
 CHUNK_COPIES = 100_000
@@ -213,8 +214,9 @@ class _Held:
 def _grown(queues: Queues) -> Queues:
     """The same queues with twice the entries, the new ones free."""
     old = len(queues.born)
-    if 2 * old > MOST_ENTRIES:
-        raise FirelaneError(f"more than {MOST_ENTRIES // 2:,} messages wait in the simulated queues; give the links "
+    messages = old - MOST_PRIORITIES * len(queues.free_at)
+    if messages > MOST_ENTRIES:
+        raise FirelaneError(f"more than {MOST_ENTRIES:,} messages wait in the simulated queues; give the links "
                             "a buffer, or lower the load with `firelane tune`")  # fmt: skip
 
     def doubled(column: Any) -> Any:
@@ -223,6 +225,6 @@ def _grown(queues: Queues) -> Queues:
     grown = queues._replace(**{name: doubled(getattr(queues, name)) for name in
                                ("born", "service", "stream", "after", "before")})  # fmt: skip
     grown.after[old:] = np.arange(old + 1, 2 * old + 1)
-    grown.after[-1] = 0
+    grown.after[-1] = NONE
     grown.pool[0] = old
     return grown

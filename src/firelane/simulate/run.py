@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from firelane.arrays import Flags, Floats, Ints, sum_by
 from firelane.errors import FirelaneError
 from firelane.histogram import percentiles_s
-from firelane.metrics import LinkLoad, Metrics, class_mean, make_metrics
+from firelane.metrics import Metrics, class_mean, link_loads, make_metrics
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, plain_plan
-from firelane.scenario.routes import Floats, Ints, Routes, routes
+from firelane.scenario.routes import Routes, routes
 from firelane.simulate.replication import Outcome, replicate
 from firelane.simulate.system import System, build
 
@@ -61,12 +62,11 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
     def total(pick: Callable[[Outcome], Any]) -> Any:
         return sum(pick(one) for one in outcomes)
 
-    def by_owner(per_stream: Any) -> Any:
-        return np.bincount(owner, per_stream, minlength=rows)
+    def by_owner(per_stream: Any) -> Floats:
+        return sum_by(owner, per_stream, rows)
 
     published = total(lambda o: o.published)[system.stream_published].astype(float)
     delivered = total(lambda o: o.tally.delivered).astype(float)
-    queued = total(lambda o: o.queued)
     window_s = total(lambda o: o.window_s)
     delay_sum = total(lambda o: o.tally.delay_sum)
     per_byte_s, _ = routes.service_s()
@@ -74,15 +74,19 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
         total(lambda o: o.tally.busy_sum), per_byte_s, out=np.zeros(len(owner)), where=per_byte_s > 0
     )
     histogram = total(lambda o: o.tally.histogram.astype(np.int64))
-    stable = _lanes_stable(routes, system, outcomes)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        delay = by_owner(delay_sum) / by_owner(delivered)
-    percentiles = percentiles_s(histogram, PERCENTILES) if system.per_subscription else np.full((rows, 3), np.nan)
+    load = _offered_load(routes, system)
+    stable = (np.cumsum(load, axis=1) < 1)[routes.subscription_lane, priority]
+    settles = stable | ~_growing(routes, total(lambda o: o.queued) / len(outcomes))[routes.subscription_lane]
+    known = settles & (by_owner(delivered) > 0)
+    delay = np.divide(by_owner(delay_sum), by_owner(delivered), out=np.full(rows, np.nan), where=known)
+    percentiles = np.full((rows, len(PERCENTILES)), np.nan)
+    if system.per_subscription:
+        percentiles[known] = percentiles_s(histogram[known], PERCENTILES)
     columns: dict[str, Any] = {
         "flow": flow,
         "priority": priority,
         "drop_rate": drop_rate,
-        "stable": stable[routes.subscription_lane, priority],
+        "stable": stable,
         "offered_hz": by_owner(published) / window_s,
         "delivered_hz": by_owner(delivered) / window_s,
         "success": routes.claimed_share(delivered, published),
@@ -92,14 +96,14 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
         "dropped_policy": by_owner(total(lambda o: o.tally.policy)),
         "dropped_overflow": by_owner(total(lambda o: o.tally.overflow)),
         "dropped_superseded": by_owner(total(lambda o: o.tally.superseded)),
-        "queued": by_owner(queued),
+        "queued": by_owner(total(lambda o: o.queued)),
     }
     events = total(lambda o: o.events)
     return make_metrics(
         routes,
         plan,
         source="simulated",
-        links=_link_loads(routes, system, stable),
+        links=link_loads(routes, load),
         columns=columns,
         window_s=window_s,
         stages=_stages(system, outcomes, priority[owner]),
@@ -109,29 +113,25 @@ def _metrics(routes: Routes, plan: Plan, system: System, outcomes: list[Outcome]
             "replications": len(outcomes),
             "seed": seed,
         },
-        class_extra=_class_extra(system, outcomes, priority),
+        class_extra=_class_extra(system, outcomes, priority, known),
         notes=() if system.per_subscription else ("so many subscriptions that percentiles are kept per class only",),
     )
 
 
 def _offered_load(routes: Routes, system: System) -> Floats:
     """Offered work a second per link and class, after drops."""
-    links = system.links
-    service = links.per_byte_s * routes.topic_mean_bytes[routes.stream_topic] + links.overhead_s
-    rate = routes.topic_rate_hz[routes.stream_topic] * (1 - links.stream_drop)
-    load = np.zeros((len(routes.lanes), 16))
-    np.add.at(load, (routes.stream_lane, links.stream_class), rate * service)
-    return load
+    rate_hz = routes.topic_rate_hz[routes.stream_topic] * (1 - system.links.stream_drop)
+    return routes.class_load(rate_hz, system.links.stream_class.astype(np.int64))
 
 
-def _lanes_stable(routes: Routes, system: System, outcomes: list[Outcome]) -> Any:
-    """Per link and class: is the load of this class and all above it below one?"""
-    return np.cumsum(_offered_load(routes, system), axis=1) < 1.0
+def _growing(routes: Routes, queued: Floats) -> Flags:
+    """Which links have no buffer limit and end with more waiting than one message of every stream.
 
-
-def _link_loads(routes: Routes, system: System, stable: Any) -> dict[str, LinkLoad]:
-    load = _offered_load(routes, system).sum(axis=1)
-    return {lane.name: LinkLoad(load=float(load[i]), stable=bool(load[i] < 1)) for i, lane in enumerate(routes.lanes)}
+    On a saturated link that means a queue without end; `keep: latest` keeps even such a link's queue short.
+    """
+    unlimited = np.array([lane.link.buffer_messages is None for lane in routes.lanes])
+    lanes = len(routes.lanes)
+    return unlimited & (sum_by(routes.stream_lane, queued, lanes) > np.bincount(routes.stream_lane, minlength=lanes))
 
 
 def _stages(system: System, outcomes: list[Outcome], stream_class: Ints) -> dict[str, dict[int, float]]:
@@ -154,8 +154,11 @@ def _stages(system: System, outcomes: list[Outcome], stream_class: Ints) -> dict
     return stages
 
 
-def _class_extra(system: System, outcomes: list[Outcome], priority: Ints) -> dict[int, dict[str, Any]]:
-    """Percentiles per class, and standard errors from the spread between replications."""
+def _class_extra(system: System, outcomes: list[Outcome], priority: Ints, known: Flags) -> dict[int, dict[str, Any]]:
+    """Percentiles per class, and standard errors from the spread between replications.
+
+    Only of classes with a subscription whose delay is `known`: one that grows without end has none.
+    """
     stream_class = system.links.stream_class
     row_class = priority if system.per_subscription else np.arange(system.histogram_rows)
     histogram = sum(one.tally.histogram.astype(np.int64) for one in outcomes)
@@ -170,6 +173,8 @@ def _class_extra(system: System, outcomes: list[Outcome], priority: Ints) -> dic
             shares.append(delivered / offered if offered else np.nan)
         together = np.asarray(histogram)[row_class == klass].sum(axis=0, keepdims=True)
         p50, p95, p99 = percentiles_s(together, PERCENTILES)[0]
+        if not known[priority == klass].any():
+            p50 = p95 = p99 = delays[0] = np.nan
         extra[klass] = {
             "delay_p50_s": _number(p50),
             "delay_p95_s": _number(p95),

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firelane.arrays import Floats, Ints
 from firelane.errors import ScenarioError
 from firelane.histogram import BUCKETS
+from firelane.scenario.model import MOST_PRIORITIES
 from firelane.scenario.plan import Plan
-from firelane.scenario.routes import Floats, Ints, Routes
-from firelane.simulate.kernel import EMPIRICAL, EXPONENTIAL, FIXED, Links, Queues, Tally, Traffic, alias_table
+from firelane.scenario.routes import Routes
+from firelane.simulate.kernel import EMPIRICAL, EXPONENTIAL, FIXED, NONE, Links, Queues, Tally, Traffic, alias_table
 
 UNLIMITED_BUFFER = 1_000_000  # messages: what "no limit" means where memory is bounded
-MOST_ENTRIES = 20_000_000
+MOST_ENTRIES = 10_000_000  # messages that may wait on all links together: 300 MB
 MOST_HISTOGRAM_ROWS = 100_000
-CLASSES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,21 +54,22 @@ class System:
     def queues(self, entries: int) -> Queues:
         """Empty queues with room for some entries."""
         links, streams = len(self.links.buffer), len(self.links.stream_link)
-        after = np.arange(1, entries + 1, dtype=np.int32)
-        after[0] = after[-1] = 0
+        rings = links * MOST_PRIORITIES
+        entries += rings
+        after = np.arange(1, entries + 1, dtype=np.uint32)
+        after[:rings] = np.arange(rings)
+        after[-1] = NONE
         return Queues(
             free_at=np.zeros(links),
             waiting=np.zeros(links, np.int64),
             classes=np.zeros(links, np.uint32),
-            head=np.zeros(links * CLASSES, np.int32),
-            tail=np.zeros(links * CLASSES, np.int32),
             born=np.zeros(entries),
             service=np.zeros(entries),
             stream=np.zeros(entries, np.int32),
             after=after,
-            before=np.zeros(entries, np.int32),
-            held=np.zeros(streams, np.int32),
-            pool=np.ones(1, np.int32),
+            before=np.arange(entries, dtype=np.uint32),
+            held=np.full(streams, NONE, np.uint32),
+            pool=np.array([rings], np.uint32),
         )
 
     def tally(self) -> Tally:
@@ -116,7 +118,7 @@ def build(routes: Routes, plan: Plan, *, independent: bool) -> System:
         stages=stages,
         stream_published=streams if independent else routes.stream_topic,
         stream_owner=owner,
-        histogram_rows=len(routes.filters) if per_subscription else CLASSES,
+        histogram_rows=len(routes.filters) if per_subscription else MOST_PRIORITIES,
         per_subscription=per_subscription,
     )
 

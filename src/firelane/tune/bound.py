@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.scenario.routes import Floats, Routes
+from firelane.arrays import Floats, sum_by
+from firelane.scenario.routes import Routes
 from firelane.tune.curves import envelope_value
-from firelane.tune.flows import Demand, demand, summed
+from firelane.tune.flows import Demand, demand
 from firelane.tune.optimise import optimal_shares
 
 
@@ -22,7 +23,7 @@ def upper_bound(routes: Routes, *, headroom: float | None = None, wanted: Demand
     wanted = wanted or demand(routes)
     allowed = 1.0 - (routes.scenario.headroom if headroom is None else headroom)
     lane, load = routes.subscription_lane, _least_load(routes, wanted)
-    fits = summed(load * wanted.least_share, lane, len(routes.lanes)) <= allowed
+    fits = sum_by(lane, load * wanted.least_share, len(routes.lanes)) <= allowed
     share = optimal_shares(
         wanted.curves,
         np.arange(len(load)),
@@ -32,7 +33,7 @@ def upper_bound(routes: Routes, *, headroom: float | None = None, wanted: Demand
         gain=wanted.lane_gain,
         allowed=allowed,
     )
-    published = summed(wanted.stream_rate_hz[routes.claim_stream], routes.claim_subscription, len(load)) > 0
+    published = sum_by(routes.claim_subscription, wanted.stream_rate_hz[routes.claim_stream], len(load)) > 0
     success = np.where(published, wanted.lane_gain[lane] * share, 1.0)
     return float(envelope_value(wanted.curves, success).sum())
 
@@ -49,7 +50,7 @@ def _least_load(routes: Routes, wanted: Demand) -> Floats:
     np.minimum.at(cheapest_s, subscription[some], (wanted.stream_load[stream] / claims)[some] / rate[some])
     overlaps = np.zeros(len(routes.filters), np.bool_)
     overlaps[subscription[some & (claims > 1)]] = True
-    total_hz = summed(rate, subscription, len(routes.filters))
+    total_hz = sum_by(subscription, rate, len(routes.filters))
     result = wanted.load.copy()
     result[overlaps] = total_hz[overlaps] * cheapest_s[overlaps]
     return result

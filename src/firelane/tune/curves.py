@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firelane.scenario.routes import Floats, Ints
+from firelane.arrays import Floats, Ints, sum_by
 from firelane.scenario.utility import LINEAR, LOG, SATURATING, STEP, Utilities
-from firelane.tune.flows import summed
 
 # How a flow's best share follows from the price: a constant, one closed form per kind of term, or by search.
 CONSTANT, LOGARITHM, FADE, RAMP, RAMPS, MIXED = range(6)
@@ -60,7 +59,7 @@ def curves(members: Utilities, flow: Ints, *, load: Floats, least: Floats, gain:
     result = Curves(
         load=load,
         least=least,
-        log_weight=summed(weight[log], flow[log], flows),
+        log_weight=sum_by(flow[log], weight[log], flows),
         gain=gain,
         fade_start=_starts(flow[fading], flows),
         fade_log_slope=np.log(slope),

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firelane.arrays import Flags, Floats, Ints
 from firelane.errors import FirelaneError, InfeasibleError
 from firelane.predict.queues import served_share
-from firelane.scenario.model import MOST_PRIORITIES, Scenario
+from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, make_plan
-from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.scenario.routes import Routes
 from firelane.scenario.routes import routes as make_routes
 from firelane.tune.bound import upper_bound
 from firelane.tune.drops import DROP_METHODS, policy_drop_rates
 from firelane.tune.fit import fitted, lane_load
-from firelane.tune.flows import Demand, Flows, demand, group, summed
+from firelane.tune.flows import Demand, Flows, demand, group
 from firelane.tune.optimise import optimal_shares
 from firelane.tune.priorities import (
     PRIORITY_METHODS,
@@ -28,7 +28,6 @@ from firelane.tune.priorities import (
 )
 from firelane.tune.why import Story, tell
 
-Lanes = npt.NDArray[np.bool_]
 # Least shares may exceed the allowed load by this much (relative): rounding, not a conflict.
 ROUNDING = 1e-9
 
@@ -36,7 +35,7 @@ ROUNDING = 1e-9
 def tune(
     scenario: Scenario | Routes,
     *,
-    priorities: str = "bandwidth-adjusted",
+    priorities: str = "delay-adjusted",
     drops: str = "optimised",
     seed: int = 0,
     headroom: float | None = None,
@@ -98,7 +97,7 @@ class _Decision:
             why=tell(story, r, self.wanted, flows, drop_rate),
         )
 
-    def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Lanes, Lanes]:
+    def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Flags, Flags]:
         """The drop rates, which links fell back to flat ones, and which were lowered to fit."""
         flat = np.zeros(flows.lanes, np.bool_)
         if self.drops == "none":
@@ -131,11 +130,9 @@ class _Decision:
         r, wanted = self.routes, self.wanted
         flow = flows.subscription_flow
         _, klass, dropped = r.owners(priority[flow], drop_rate[flow])
-        sent_hz, sent_load = wanted.stream_rate_hz * (1.0 - dropped), wanted.stream_load * (1.0 - dropped)
-        place = r.stream_lane * MOST_PRIORITIES + klass
-        by_class = summed(sent_load, place, len(r.lanes) * MOST_PRIORITIES)
-        served = served_share(by_class.reshape(len(r.lanes), MOST_PRIORITIES))
-        delivered_hz = sent_hz * served.ravel()[place] * wanted.lane_gain[r.stream_lane]
+        sent_hz = wanted.stream_rate_hz * (1.0 - dropped)
+        served = served_share(r.class_load(sent_hz, klass))[r.stream_lane, klass]
+        delivered_hz = sent_hz * served * wanted.lane_gain[r.stream_lane]
         success = r.claimed_share(delivered_hz, wanted.stream_rate_hz)
         utility = float(wanted.curves.value(success).sum())
         bound, most = upper_bound(r, headroom=1.0 - self.allowed, wanted=wanted), float(wanted.curves.most.sum())

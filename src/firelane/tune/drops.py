@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from firelane.arrays import Floats, Ints
 from firelane.compiled import compiled
-from firelane.scenario.routes import Floats, Ints
 from firelane.tune.flows import HAIR, Flows
 
 DROP_METHODS = ("none", "flat", "linear", "exponential", "optimised")
@@ -67,7 +67,8 @@ def _solve(start: Ints, ladder: Ladder, allowed: float, exponential: bool) -> An
                     drop = most_drop[f]
                 drop_rate[f] = drop
                 kept += load[f] * (1.0 - drop)
-            if kept <= allowed:
+            limit = allowed if beta == 0.0 or slope == 0.0 else allowed * (1.0 - 0.5 * HAIR)
+            if kept <= limit:
                 break
             before = beta
             if slope > 0.0:

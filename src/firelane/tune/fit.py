@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from firelane.scenario.routes import Floats, Routes
-from firelane.tune.flows import Demand, Flows, summed
+from firelane.arrays import Floats, sum_by
+from firelane.scenario.routes import Routes
+from firelane.tune.flows import HAIR, Demand, Flows
 
 HALVINGS = 60
 
@@ -26,7 +27,7 @@ def stream_share(routes: Routes, flows: Flows, share: Floats) -> Floats:
 def lane_load(routes: Routes, wanted: Demand, flows: Flows, share: Floats) -> Floats:
     """The load of each link when every flow keeps this share."""
     sent = wanted.stream_load * stream_share(routes, flows, share)
-    return summed(sent, routes.stream_lane, len(routes.lanes))
+    return sum_by(routes.stream_lane, sent, len(routes.lanes))
 
 
 def overlapping(routes: Routes) -> bool:
@@ -43,7 +44,10 @@ def fitted(
     """
     if overlapping(routes):
         drop_rate = _along(routes, wanted, flows, drop_rate)
-    over = lane_load(routes, wanted, flows, 1.0 - drop_rate) > allowed
+    dropping = np.zeros(flows.lanes, np.bool_)
+    dropping[flows.lane[drop_rate > 0]] = True
+    limit = np.where(dropping, allowed * (1.0 - 0.5 * HAIR), allowed)
+    over = lane_load(routes, wanted, flows, 1.0 - drop_rate) > limit
     if not over.any():
         return drop_rate, over
     low, high = np.where(over, 0.0, 1.0), np.ones(len(over))
@@ -54,14 +58,14 @@ def fitted(
 
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        fits = lane_load(routes, wanted, flows, 1.0 - scaled(middle)) <= allowed
+        fits = lane_load(routes, wanted, flows, 1.0 - scaled(middle)) <= allowed * (1.0 - HAIR)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return scaled(low), over & (low < 1.0 - 1e-9)
 
 
 def _along(routes: Routes, wanted: Demand, flows: Flows, drop_rate: Floats) -> Floats:
     """Flows whose every stream another flow carries: dropped as it is, or they would undo its drops."""
-    carried = summed(wanted.load, flows.subscription_flow, len(flows.lane)) > 0
+    carried = sum_by(flows.subscription_flow, wanted.load, len(flows.lane)) > 0
     idle = carried & (flows.load == 0)
     flow = flows.subscription_flow[routes.claim_subscription]
     sent = stream_share(routes, flows, np.where(idle, 0.0, 1.0 - drop_rate))[routes.claim_stream]

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from firelane.scenario.routes import Floats, Ints, Routes
+from firelane.arrays import Floats, Ints, sum_by
+from firelane.scenario.routes import Routes
 from firelane.scenario.utility import Utilities, utilities
 
 # Aim this much (relative) below the allowed load, so that no rounding of a sum exceeds it.
@@ -55,9 +56,8 @@ class Flows:
 
 def demand(routes: Routes) -> Demand:
     """What the subscriptions of these routes ask for."""
-    per_byte_s, overhead_s = routes.service_s()
     rate = routes.topic_rate_hz[routes.stream_topic]
-    stream_load = rate * (routes.topic_mean_bytes[routes.stream_topic] * per_byte_s + overhead_s)
+    stream_load = rate * routes.mean_service_s()
     claimed = stream_load[routes.claim_stream]
     gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
     least = np.array([need.least_share for need in routes.needs], np.float64)
@@ -68,7 +68,7 @@ def demand(routes: Routes) -> Demand:
     return Demand(
         stream_rate_hz=rate,
         stream_load=stream_load,
-        load=summed(claimed, routes.claim_subscription, len(routes.filters)),
+        load=sum_by(routes.claim_subscription, claimed, len(routes.filters)),
         least_share=np.minimum(1.0, sent),
         tolerant=tolerant,
         out_of_reach=(sent > 1.0) & ~tolerant,
@@ -101,7 +101,7 @@ def group(routes: Routes, wanted: Demand, place: Ints) -> Flows:
         subscriber=flow_subscriber,
         lane=flow_lane,
         place=flow_place,
-        load=summed(wanted.stream_load, flow[carrier], len(flow_subscriber)),
+        load=sum_by(flow[carrier], wanted.stream_load, len(flow_subscriber)),
         least_share=least,
     )
 
@@ -113,11 +113,6 @@ def places(inside: Ints, *keys: Floats) -> Ints:
     place = np.empty(len(inside), np.int64)
     place[order] = np.arange(len(inside)) - (np.cumsum(counts) - counts)[inside[order]]
     return place
-
-
-def summed(values: Floats, inside: Ints, count: int) -> Floats:
-    """The sum of the values inside each of `count` groups."""
-    return np.bincount(inside, values, minlength=count).astype(np.float64)
 
 
 def split(place: Ints, count: Ints, parts: int) -> Ints:

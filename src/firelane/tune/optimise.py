@@ -2,12 +2,12 @@
 
 With a price per second of link time, every flow's best share follows from its own curve alone; the price is
 right when the link is just full. Where all curves are logarithms, the load is piecewise linear in the
-inverse price and solved exactly from its sorted breakpoints (`water_filling`); for other concave curves the
+inverse price, so Newton's method ends on the exact solution (`water_filling`); for other concave curves the
 price is bracketed until the load fits (`dual`), and what is left between the two ends of the bracket, where
 curves are straight, is shared out along the line between them.
 
 Implements: firedex, section 4.3, Eq. 16.
-Differs:    solved in closed form instead of by a convex solver; least shares are bounds; delay is left out.
+Differs:    solved by its dual instead of a convex solver; least shares are bounds; delay is left out.
 Symbols:    Omega -> 1 - share, rho -> load x share, nu -> price (dual: its logarithm), A -> value.
 Checked by: tests/tune/test_optimum.py
 """
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from firelane.arrays import Floats, Ints, sum_by
 from firelane.compiled import compiled
-from firelane.scenario.routes import Floats, Ints
 from firelane.scenario.utility import LOG, Utilities
 from firelane.tune.curves import CONSTANT, FADE, LOGARITHM, RAMP, RAMPS, Curves, curves
-from firelane.tune.flows import HAIR, summed
+from firelane.tune.flows import HAIR
 
-SHARE_WIDTH = 4e-16
+WIDTH = 4e-16  # of a bracket that cannot usefully be halved
 MOST_STEPS = 400
 
 
@@ -54,7 +54,7 @@ def optimal_shares(
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     curve = curves(members, rank[flow], load=load[order], least=least[order], gain=gain[lane[order]])
-    full = summed(load, lane, lanes) > allowed
+    full = sum_by(lane, load, lanes) > allowed
     mixed = np.zeros(lanes, np.bool_)
     mixed[lane[flow[members.kind != LOG]]] = True
     share = np.ones(len(order))
@@ -76,63 +76,52 @@ def water_filling(start: Ints, chosen: Any, curve: Curves, target: float, share:
 
 @compiled
 def _fill(pool: Pool, target: float, share: Floats) -> None:
-    turns = _breakpoints(pool)
-    low, high = -1, len(turns)  # the load is within the target at turns[low], above it at turns[high]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _used(turns[middle], pool) <= target:
-            low = middle
+    """Newton's method on a rising, piecewise linear function: exact as soon as it is on the right piece."""
+    low, high = 0.0, _highest_water(pool)
+    water, full = high, _used(high, pool)[0] > target
+    for step in range(MOST_STEPS if full else 0):
+        used, rise = _used(water, pool)
+        if used <= target:
+            low = water
         else:
-            high = middle
-    water = turns[low] if low >= 0 else 0.0
-    if low >= 0 and high < len(turns):
-        water = _water_between(turns[low], turns[high], pool, target)
+            high = water
+        if abs(target - used) <= 0.1 * HAIR * target or high - low <= WIDTH * high:
+            break
+        newton = water + (target - used) / rise if rise > 0.0 else -1.0
+        water = newton if low < newton < high and step % 4 < 3 else 0.5 * (low + high)
     for f in range(len(share)):
         wanted = pool.value[f] * water - pool.load[f] / pool.gain[f]
         share[f] = min(1.0, max(pool.least[f], wanted / pool.load[f])) if pool.load[f] > 0.0 else 1.0
-    if high == len(turns):  # not full at any price: what is left is worth nothing to anybody
+    if not full:  # not full at any price: what is left is worth nothing to anybody
         _share_rest(pool.load, share, np.ones(len(share)), target)
 
 
 @compiled
-def _breakpoints(pool: Pool) -> Floats:
-    """The water levels, rising, at which some flow leaves its least share or becomes whole."""
-    value, load, least, gain = pool
-    turns = np.empty(2 * len(value))
-    n = 0
+def _highest_water(pool: Pool) -> float:
+    """The water level from which on every flow of some value is whole."""
+    value, load, _, gain = pool
+    highest = 0.0
     for f in range(len(value)):
-        if value[f] > 0.0 and load[f] > 0.0 and least[f] < 1.0:
-            turns[n] = load[f] * (least[f] + 1.0 / gain[f]) / value[f]
-            turns[n + 1] = load[f] * (1.0 + 1.0 / gain[f]) / value[f]
-            n += 2
-    return np.sort(turns[:n])
+        if value[f] > 0.0:
+            highest = max(highest, load[f] * (1.0 + 1.0 / gain[f]) / value[f])
+    return highest
 
 
 @compiled
-def _used(water: float, pool: Pool) -> float:
+def _used(water: float, pool: Pool) -> tuple[float, float]:
+    """The load at a water level, and how fast it rises there."""
     value, load, least, gain = pool
-    used = 0.0
+    used, rise = 0.0, 0.0
     for f in range(len(value)):
-        used += min(load[f], max(load[f] * least[f], value[f] * water - load[f] / gain[f]))
-    return used
-
-
-@compiled
-def _water_between(low: float, high: float, pool: Pool, target: float) -> float:
-    """The water level that uses exactly the target, between two neighbouring breakpoints."""
-    value, load, least, gain = pool
-    middle = 0.5 * (low + high)
-    fixed, rise = 0.0, 0.0
-    for f in range(len(value)):
-        wanted = value[f] * middle - load[f] / gain[f]
+        wanted = value[f] * water - load[f] / gain[f]
         if wanted <= load[f] * least[f]:
-            fixed += load[f] * least[f]
+            used += load[f] * least[f]
         elif wanted >= load[f]:
-            fixed += load[f]
+            used += load[f]
         else:
-            fixed -= load[f] / gain[f]
+            used += wanted
             rise += value[f]
-    return min(high, max(low, (target - fixed) / rise)) if rise > 0.0 else low
+    return used, rise
 
 
 @compiled
@@ -307,10 +296,10 @@ def _mixed_share(f: int, curve: Curves, cost: float, low: float, high: float) ->
             low = at
         else:
             high = at
-        if high - low <= SHARE_WIDTH:
+        if high - low <= WIDTH:
             break
         newton = at + (cost - slope) / bend if bend < 0.0 else -1.0
-        if abs(newton - at) <= SHARE_WIDTH:
+        if abs(newton - at) <= WIDTH:
             break
         at = newton if low < newton < high else 0.5 * (low + high)
     return at

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.scenario.routes import Floats, Ints, Routes
-from firelane.tune.flows import Demand, Flows, places, split, summed
+from firelane.arrays import Floats, Ints, sum_by
+from firelane.scenario.routes import Routes
+from firelane.tune.flows import Demand, Flows, places, split
 
 PRIORITY_METHODS = ("none", "random", "information", "bandwidth-adjusted", "delay-adjusted")
 
@@ -42,7 +43,7 @@ def link_classes(flows: Flows, weight: Floats, drop_rate: Floats, classes: int) 
 
     What is dropped entirely or never published takes no room in the list.
     """
-    value = summed(weight, flows.subscription_flow, len(flows.lane))
+    value = sum_by(flows.subscription_flow, weight, len(flows.lane))
     load = flows.load * (1.0 - drop_rate)
     listed = np.flatnonzero(load > 0)
     lane = flows.lane[listed]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from firelane.scenario.routes import Floats, Routes
+from firelane.arrays import Floats
+from firelane.scenario.routes import Routes
 from firelane.tune.flows import Demand, Flows
 
 MOST_LINKS = 20
@@ -79,8 +80,10 @@ def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list
     before, after, allowed = story.before[one], story.after[one], story.allowed
     lines = []
     if story.drops == "none" and before > allowed:
-        verdict = "its queue will overflow" if before >= 1 else "the headroom is used up"
-        lines.append(f"nothing is dropped on purpose at load {before:.2f}; {verdict}")
+        verdict = "its queue will overflow" if before >= 1 else f"more than 1 - headroom = {allowed:.2f}"
+        lines.append(
+            f"nothing is dropped on purpose at load {before:.2f}; {verdict} (the upper bound keeps the headroom)"
+        )
     elif before <= allowed:
         lines.append(f"no drops: load {before:.2f} is within 1 - headroom = {allowed:.2f}")
     else:
@@ -89,7 +92,8 @@ def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list
             f"{counts.dropped[one]} of {counts.flows[one]} flows dropped, {counts.gone[one]} of them entirely"
         )
     if story.flat[one]:
-        lines.append(f"flat instead of {story.drops}, which cannot reach {allowed:.2f}: too much is in the top class")
+        reason = "the top class and the least shares are too much"
+        lines.append(f"flat instead of {story.drops}, which cannot reach {allowed:.2f}: {reason}")
     if story.lowered[one]:
         lines.append(
             "overlapping filters carry what they share at the lower drop rate, so all shares were lowered to fit"

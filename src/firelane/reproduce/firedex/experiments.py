@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from firelane.metrics import Metrics, delays_compared
+from firelane.metrics import Metrics
 from firelane.predict import predict
-from firelane.reproduce.firedex_runs import (
+from firelane.reproduce.firedex.runs import (
     BY_BANDWIDTH,
     SETTLES,
     Case,
@@ -113,6 +113,7 @@ def figure_6(runs: Runs) -> Results:
 def _validated(runs: list[Run]) -> Results:
     simulated = [class_delay_s(run, run.simulated) for run in runs]
     predicted = {name: [class_delay_s(run, run.predicted[name]) for run in runs] for name in FORMULAS}
+    offered = np.concatenate([run.link_load for run in runs])
     carried = np.concatenate([[link.load for link in run.simulated.links.values()] for run in runs])
     difference = {
         name: by_class([ours - seen for ours, seen in zip(values, simulated, strict=True)])
@@ -121,6 +122,7 @@ def _validated(runs: list[Run]) -> Results:
     return {
         "publications": runs[0].publications,
         "offered_load": over_runs([float(run.link_load.mean()) for run in runs]),
+        "compared_load": float(offered[carried < SETTLES].mean()) if (carried < SETTLES).any() else None,
         "links": len(carried),
         "unstable_links": int((carried >= 1).sum()),
         "unsettled_links": int(((carried >= SETTLES) & (carried < 1)).sum()),
@@ -128,12 +130,25 @@ def _validated(runs: list[Run]) -> Results:
         "predicted_s": {name: by_class(values) for name, values in predicted.items()},
         "difference_s": difference,
         "largest_difference_s": {name: _largest(rows) for name, rows in difference.items()},
+        "largest_relative_difference": {
+            name: _largest(_relative(rows, by_class(simulated))) for name, rows in difference.items()
+        },
     }
 
 
-def _largest(rows: list[Results]) -> float | None:
-    known = [abs(row["mean"]) for row in rows if row["mean"] is not None]
-    return max(known, default=None)
+def _largest(rows: list[Results]) -> Results:
+    """The class with the largest difference."""
+    known = [{**row, "class": k} for k, row in enumerate(rows) if row["mean"] is not None]
+    nothing = {"mean": None, "standard_error": None, "class": None}
+    return max(known, key=lambda row: abs(row["mean"]), default=nothing)
+
+
+def _relative(difference: list[Results], simulated: list[Results]) -> list[Results]:
+    """The differences as shares of what is simulated."""
+    return [
+        {key: None if gap[key] is None else gap[key] / seen["mean"] for key in ("mean", "standard_error")}
+        for gap, seen in zip(difference, simulated, strict=True)
+    ]
 
 
 # ----------------------------------------------------------------- Fig. 7 and 8: what the approach brings
@@ -149,9 +164,11 @@ def figures_7_and_8(runs: Runs) -> Results:
 def _switch(runs: list[Run]) -> Results:
     return {
         "success": by_class([class_success(run, run.simulated) for run in runs]),
+        "fluid_success": by_class([class_success(run, run.predicted["ours"]) for run in runs]),
         "delay_s": by_class([class_delay_s(run, run.simulated, settled=False) for run in runs]),
         "mean_success": over_runs([_mean_success(run.simulated) for run in runs]),
         "mean_delay_s": over_runs([_mean_delay_s(run.simulated) for run in runs]),
+        "still_queued": over_runs([_still_queued(run.simulated) for run in runs]),
     }
 
 
@@ -163,6 +180,12 @@ def _mean_delay_s(metrics: Metrics) -> float:
     delivered, delay = metrics.column("delivered_hz"), metrics.column("delay_mean_s")
     some = delivered > 0
     return float(np.average(delay[some], weights=delivered[some])) if some.any() else math.nan
+
+
+def _still_queued(metrics: Metrics) -> float:
+    """Share of the messages that wait in a queue when the run ends; they count as not delivered."""
+    published = metrics.column("offered_hz").sum() * metrics.column("window_s")[0]
+    return float(metrics.column("queued").sum() / published)
 
 
 def load_for_delay(delay_s: float, seeds: Sequence[int]) -> float:
@@ -263,102 +286,3 @@ def _policies(factor: float, seeds: Sequence[int]) -> Results:
         "bound": over_runs(bounds),
         "optimised_of_bound": {"least": float((best / bounds).min()), **over_runs((best / bounds).tolist())},
     }
-
-
-# --------------------------------------------------------------------------------- what is ours, readings
-
-
-def delay_adjusted(runs: Runs) -> Results:
-    """`delay-adjusted` against `bandwidth-adjusted`: same flows, same drop rates, other classes."""
-    return {
-        links: _compared(
-            runs[ranked_case(BY_BANDWIDTH, shared=shared)], runs[ranked_case("delay-adjusted", shared=shared)]
-        )
-        for links, shared in LINKS.items()
-    }
-
-
-def _compared(before: list[Run], after: list[Run]) -> Results:
-    rows = [_one_compared(old, new) for old, new in zip(before, after, strict=True)]
-    kinds = ("value_weighted", "message_weighted")
-    reductions = {
-        source: {kind: [row[source][kind]["reduction"] for row in rows] for kind in kinds}
-        for source in ("simulated", "predicted")
-    }
-    return {
-        "seeds": rows,
-        "reduction": {
-            source: {
-                kind: {**over_runs(values), "least": min(values), "most": max(values)}
-                for kind, values in each.items()
-            }
-            for source, each in reductions.items()
-        },
-        "reduced_on": sum(value > 0 for value in reductions["simulated"]["value_weighted"]),
-        "of_bound": {
-            "least": min(row["of_bound"] for row in rows),
-            **over_runs([row["of_bound"] for row in rows]),
-        },
-    }
-
-
-def _one_compared(old: Run, new: Run) -> Results:
-    promised = new.plan.promised
-    row: Results = {
-        "seed": new.seed,
-        "same_flows_and_drop_rates": bool(
-            np.array_equal(old.plan.subscription_flow, new.plan.subscription_flow)
-            and np.array_equal(old.plan.flow_drop_rate, new.plan.flow_drop_rate)
-        ),
-        "utility_rate": {BY_BANDWIDTH: old.simulated.utility()["rate"], "delay-adjusted": new.simulated.utility()["rate"]},
-        "of_bound": promised["utility"] / promised["upper_bound"],
-    }
-    for source, pair in (
-        ("simulated", [old.simulated, new.simulated]),
-        ("predicted", [old.predicted["ours"], new.predicted["ours"]]),
-    ):
-        first, second = delays_compared(new.weight, pair)
-        row[source] = {
-            kind: {
-                f"{BY_BANDWIDTH}_s": first[f"{kind}_s"],
-                "delay-adjusted_s": second[f"{kind}_s"],
-                "reduction": 1 - second[f"{kind}_s"] / first[f"{kind}_s"],
-            }
-            for kind in ("value_weighted", "message_weighted")
-        }
-    return row
-
-
-# Table 2 as printed has lost a column, so what a rate and a bandwidth are of is open: text, arguments of
-# `generate.firedex`, and what to multiply its load by.
-KEPT = "a rate per publisher and topic, each publisher advertising 62 % of the telemetry and all asynchronous topics"
-READINGS: dict[str, tuple[dict[str, Any], float]] = {
-    KEPT: ({}, 1.0),
-    "a rate per publisher and topic, every publisher advertising all topics": ({"telemetry_share": 1.0}, 1.0),
-    "a rate per topic, however many publishers": ({"telemetry_share": 1.0, "publishers": 1}, 1.0),
-    "as kept, but 80 Mbit/s for each subscriber instead of for all ten": ({}, 0.1),
-    "every publisher all topics, 80 Mbit/s for each subscriber": ({"telemetry_share": 1.0}, 0.1),
-    "as kept, but sizes in bits": ({}, 1 / 8),
-    "every publisher all topics, sizes in bits": ({"telemetry_share": 1.0}, 1 / 8),
-    "a rate per topic, 80 Mbit/s for each subscriber, sizes in bits": (
-        {"telemetry_share": 1.0, "publishers": 1},
-        1 / 80,
-    ),
-}
-
-
-def readings(seeds: Sequence[int]) -> Results:
-    """The three loads that each reading of Table 2 gives, mean over the seeds."""
-    return {text: _loads(given, factor, seeds) for text, (given, factor) in READINGS.items()}
-
-
-def _loads(given: dict[str, Any], factor: float, seeds: Sequence[int]) -> Results:
-    found = {}
-    for name, ((telemetry, events), _) in LOADS.items():
-        drawn = (
-            firedex(seed=seed, telemetry_subscriptions=telemetry, async_subscriptions=events, **given)
-            for seed in seeds
-        )
-        loads = [[link.load for link in predict(one).links.values()] for one in drawn]
-        found[name] = over_runs([factor * float(np.mean(one)) for one in loads])
-    return found

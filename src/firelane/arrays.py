@@ -1,0 +1,15 @@
+"""The arrays that large things are kept in, and the one sum that all of them need."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def sum_by(place: Ints, values: npt.NDArray[np.generic], places: int) -> Floats:
+    """The sum of the values that belong to each of so many places."""
+    return np.bincount(place, values, minlength=places).astype(np.float64)

@@ -1,0 +1,179 @@
+"""The benchmarks: Firelane measured side by side with its peers, in one run, by the scripts in `benchmarks/`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from firelane.errors import FirelaneError
+from firelane.units import si
+
+OURS = "ours"  # the key of our own target, beside the names of peers
+ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a number was promised to be, in words, and whether it is."""
+
+    words: str
+    met: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number of ours, the same of every peer, and what was promised of them."""
+
+    name: str
+    ours: float
+    unit: str
+    peers: Mapping[str, float] = field(default_factory=dict)
+    targets: Mapping[str, Target] = field(default_factory=dict)  # by peer, or OURS
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Ours in terms of every peer's."""
+        return {peer: self.ours / value for peer, value in self.peers.items()}
+
+    def to_data(self) -> dict[str, Any]:
+        """The measure as `--json` has it."""
+        return {
+            "name": self.name,
+            "ours": self.ours,
+            "peers": dict(self.peers),
+            "ratios": self.ratios,
+            "unit": self.unit,
+        }
+
+
+def benchmarks() -> dict[str, Path]:
+    """The scripts by name: inside the wheel, or beside the sources."""
+    package = Path(__file__).parent / "benchmarks"
+    folder = package if package.is_dir() else Path(__file__).parents[2] / "benchmarks"
+    return {path.stem.replace("_", "-"): path for path in sorted(folder.glob("*.py"))}
+
+
+def run(name: str | None = None, *, quick: bool = False) -> list[Measure]:
+    """The measures of one benchmark, or of all; progress goes to stderr."""
+    names = list(benchmarks()) if name is None else [name]
+    scripts = {one: load_script(one) for one in names}  # a missing peer shows before the first minute is spent
+    measures: list[Measure] = []
+    for one, script in scripts.items():
+        say(f"{one}: {(script.__doc__ or '').splitlines()[0]}")
+        measures += script.measures(quick=quick)
+    return measures
+
+
+def load_script(name: str) -> Any:
+    """A benchmark as a module, with the peers that it imports."""
+    known = benchmarks()
+    if name not in known:
+        raise FirelaneError(f'there is no benchmark "{name}"; choose from: {", ".join(known)}')
+    spec = importlib.util.spec_from_file_location(f"firelane_benchmark_{known[name].stem}", known[name])
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[script.__name__] = script  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(script)
+    except ModuleNotFoundError as problem:
+        if (problem.name or "firelane").partition(".")[0] == "firelane":
+            raise
+        raise FirelaneError(f"benchmark {name} compares with {problem.name}, which is not installed; "
+                            "install the peers with: pip install 'firelane[bench]'") from None  # fmt: skip
+    return script
+
+
+def interleaved(
+    what: str, unit: str, contestants: Mapping[str, Callable[[], float]], *, rounds: int = ROUNDS
+) -> dict[str, float]:
+    """The median of each contestant's numbers; they take turns, so that a busy machine slows all alike."""
+    numbers: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(1, rounds + 1):
+        for name, measure in contestants.items():
+            numbers[name].append(measure())
+            say(f"  {what}, round {turn} of {rounds}, {name}: {_number(numbers[name][-1], unit)}{_word(unit)}")
+    return {name: statistics.median(values) for name, values in numbers.items()}
+
+
+def say(line: str) -> None:
+    """One line of progress on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def main(measures: Callable[..., list[Measure]]) -> None:
+    """What a benchmark does when it is run as a script: `python benchmarks/simulator.py [--quick]`."""
+    show(measures(quick="--quick" in sys.argv))
+
+
+def machine() -> str:
+    """What the numbers were measured on."""
+    import numba
+    import numpy as np
+
+    return (
+        f"{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, "
+        f"numba {numba.__version__}, numpy {np.__version__}"
+    )
+
+
+def show(measures: list[Measure]) -> None:
+    """Each measure as a small table, a line for every peer; then the machine."""
+    console = Console()
+    for one in measures:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(min_width=27)
+        table.add_column(min_width=12, justify="right")
+        table.add_column(min_width=10, justify="right")
+        table.add_column()
+        table.add_row(OURS, _number(one.ours, one.unit), "", _target(one, OURS))
+        for peer, value in one.peers.items():
+            table.add_row(peer, _number(value, one.unit), _ratio(one.ratios[peer]), _target(one, peer))
+        console.print(f"[bold]{one.name}[/bold], {one.unit}", highlight=False)
+        console.print(Padding(table, (0, 0, 1, 2)))
+    console.print(f"×: ours / peer, medians; on {machine()}", highlight=False, soft_wrap=True)
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _number(value: float, unit: str) -> str:
+    """Times and rates with three digits; what is compared for equality with ten."""
+    if unit == "s" or unit.endswith("/s"):
+        return si(value, unit if unit == "s" else "").strip()
+    return f"{value:.10g}"
+
+
+def _word(unit: str) -> str:
+    return "" if unit == "s" else f" {unit}"
+
+
+def _ratio(ratio: float) -> str:
+    """325 ×; numbers that are meant to be equal show how far they are from it."""
+    if abs(ratio - 1) < 1e-3:
+        return f"1 {ratio - 1:+.1e}"
+    return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.3g} ×"
+
+
+def _target(measure: Measure, key: str) -> str:
+    target = measure.targets.get(key)
+    return "" if target is None else f"{target.words}: {'met' if target.met else 'missed'}"

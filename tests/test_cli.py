@@ -1,0 +1,189 @@
+"""The command line as its users meet it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from firelane.cli import main
+
+GOOD = """
+name: post
+links: {radio: {bandwidth: 2 Mbps, buffer: 500, propagation: 5 ms}}
+topics: {smoke/1: {size: 120 B}, camera/1: {size: 12 kB}}
+publishers: {floor: {publishes: {smoke/1: 40 Hz, camera/1: 12 Hz}}}
+subscribers:
+  commander: {link: radio, subscribes: {smoke/+: {weight: 4}, camera/1: {weight: 2}}}
+  logger: {link: radio, subscribes: {"#": {weight: 0.5}}}
+"""
+
+
+def firelane(*arguments: object):
+    """Run a command in this process."""
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "post.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_predict_json_has_the_documented_shape(good):
+    data = json.loads(firelane("predict", good, "--json", "--per-subscription").stdout)
+    assert {"source", "scenario", "links", "classes", "utility", "subscriptions"} <= set(data)
+    assert data["source"] == "predicted"
+    assert set(data["links"]["radio"]) == {"load", "stable"}
+    row = {"priority", "stable", "offered_hz", "delivered_hz", "success", "delay_mean_s", "utility"}
+    assert all(row <= set(one) for one in data["classes"])
+    assert {"achieved", "maximum", "rate", "mean_of_ratios"} <= set(data["utility"])
+    assert len(data["subscriptions"]) == 3
+    assert data["classes"][0]["delay_mean_s"] is None  # overloaded
+
+
+def test_simulate_json_adds_events_errors_and_percentiles(good):
+    command = ("simulate", good, "--publications", 2000, "--replications", 3, "--seed", 1, "--json")
+    data = json.loads(firelane(*command).stdout)
+    assert data["events"] > 0
+    assert data["events_per_s"] > 0
+    assert data["seed"] == 1
+    assert {"delay_p50_s", "delay_p95_s", "delay_p99_s", "delay_mean_se_s", "success_se"} <= set(data["classes"][0])
+    assert json.loads(firelane(*command).stdout)["classes"] == data["classes"]
+
+
+def test_a_plan_goes_through_its_file_and_changes_what_happens(good, tmp_path):
+    plan = tmp_path / "plan.json"
+    assert firelane("tune", good, "-o", plan).exit_code == 0
+    before = json.loads(firelane("predict", good, "--json").stdout)
+    after = json.loads(firelane("predict", good, "--plan", plan, "--json").stdout)
+    promised = json.loads(plan.read_text())["promised"]["utility_rate"]
+    assert after["utility"]["rate"] > before["utility"]["rate"]
+    assert after["utility"]["rate"] == pytest.approx(promised, abs=1e-9)
+    assert after["links"]["radio"]["load"] == pytest.approx(0.9, abs=1e-9)
+
+
+@pytest.mark.parametrize("priorities", ["none", "random", "information", "bandwidth-adjusted", "delay-adjusted"])
+@pytest.mark.parametrize("drops", ["none", "flat", "linear", "exponential", "optimised"])
+def test_every_way_to_decide_works_from_the_command_line(good, priorities, drops):
+    result = firelane("tune", good, "--priorities", priorities, "--drops", drops, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["made_by"] == f"tune {priorities}+{drops}"
+
+
+def test_a_plan_for_another_scenario_is_used_with_a_warning(good, tmp_path):
+    plan = tmp_path / "plan.json"
+    firelane("tune", "office-fire", "-o", plan)
+    result = firelane("predict", good, "--plan", plan, "--json")
+    assert result.exit_code == 0
+    assert "made for another" in result.stderr
+
+
+def test_metrics_are_written_as_parquet(good, tmp_path):
+    from pyarrow import parquet
+
+    assert firelane("predict", good, "-o", tmp_path / "m.parquet").exit_code == 0
+    assert parquet.read_table(tmp_path / "m.parquet").num_rows == 3
+
+
+BAD_FILES = {
+    "unit": (
+        GOOD.replace("2 Mbps", "2 Mbsp"),
+        'links.radio.bandwidth: "2 Mbsp" is not a bandwidth; write e.g. "8 Mbps"',
+    ),
+    "misspelt key": (GOOD.replace("buffer", "bufer"), "did you mean buffer?"),
+    "unknown link": (GOOD.replace("link: radio", "link: radoi"), "did you mean radio?"),
+    "unknown topic": (GOOD.replace("smoke/1: 40 Hz", "smok/1: 40 Hz"), "did you mean smoke/1?"),
+    "negative rate": (GOOD.replace("40 Hz", "-40 Hz"), "out of range for a rate"),
+    "not a number": (GOOD.replace("weight: 4", "weight: .nan"), "not a weight"),
+    "duplicate": (GOOD + "name: again\n", '"name" is given twice'),
+    "empty": ("", "empty"),
+    "no match": (GOOD.replace('"#"', "fire/+"), "matches no topic"),
+    "bomb": ("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{n}: &{n} [{','.join(['*' + p] * 10)}]\n" for p, n in zip("abcdefgh", "bcdefghi", strict=True)), "aliases"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_input_gets_one_line_and_exit_1(kind, tmp_path):
+    text, expected = BAD_FILES[kind]
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    result = firelane("check", path)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert expected in result.stderr
+    assert str(path) in result.stderr
+
+
+def test_binary_huge_missing_and_unreadable_files_get_one_line(tmp_path):
+    binary, huge = tmp_path / "binary.yaml", tmp_path / "huge.yaml"
+    binary.write_bytes(bytes(range(256)))
+    with huge.open("wb") as file:
+        file.truncate(200_000_000)
+    for path in (binary, huge, tmp_path / "missing.yaml", tmp_path):
+        result = firelane("predict", path)
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_wrong_usage_exits_2(good):
+    assert firelane("simulate", good, "--publications", 0).exit_code == 2
+    assert firelane("tune", good, "--drops", "some").exit_code == 2
+    assert firelane("tune", good, "--headroom", "lots").exit_code == 2
+    assert firelane("nonsense").exit_code == 2
+
+
+def test_what_cannot_be_kept_is_an_error_in_one_line(good):
+    good.write_text(GOOD.replace("{weight: 2}", "{min_share: 1}").replace("2 Mbps", "1 Mbps"))
+    result = firelane("tune", good)
+    assert result.exit_code == 1
+    assert "links.radio" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_outputs_that_cannot_be_written_get_one_line(good, tmp_path):
+    for command in (("tune", good), ("predict", good), ("generate", "office-fire")):
+        result = firelane(*command, "-o", tmp_path / "no" / "folder" / "file")
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_a_traceback_only_with_debug(tmp_path):
+    missing = tmp_path / "missing.yaml"
+    for flags, traceback in ((["--debug"], True), ([], False)):
+        command = [sys.executable, "-m", "firelane.cli", *flags, "check", str(missing)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert ("Traceback" in done.stderr) == traceback
+
+
+def test_help_does_not_load_the_heavy_libraries():
+    code = (
+        "import sys, firelane.cli; print([m for m in ('numpy', 'numba', 'pyarrow', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_demo_shows_a_gain_and_draws_it(tmp_path):
+    picture = tmp_path / "demo.png"
+    data = json.loads(firelane("demo", "--json", "--picture", picture).stdout)
+    assert data["gain"] > 0.3
+    assert data["firelane"]["utility_rate"] > data["plain"]["utility_rate"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("what", ["firedex", "city", "office-fire"])
+def test_generated_files_are_good(what, tmp_path):
+    path = tmp_path / "made.yaml"
+    assert firelane("generate", what, "--seed", 3, "-o", path).exit_code == 0
+    assert firelane("check", path).exit_code == 0
+    first = path.read_text()
+    firelane("generate", what, "--seed", 3, "-o", path)
+    assert path.read_text() == first
