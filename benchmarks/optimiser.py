@@ -68,7 +68,7 @@ class Ours:
             lane=np.zeros(rows, np.int64),
             load=self._problem.load,
             least=np.zeros(rows),
-            gain=np.ones(1),
+            gain=np.ones(rows),
             allowed=ALLOWED,
         )
         return perf_counter() - started

@@ -83,6 +83,26 @@ def test_a_plan_for_another_scenario_is_used_with_a_warning(good, tmp_path):
     assert "made for another" in result.stderr
 
 
+def test_people_see_what_each_subscription_gets(good):
+    for command in (("predict", good), ("simulate", good, "--publications", 2000), ("tune", good)):
+        assert "camera/1" in firelane(*command).stdout
+    for verb in ("predict", "tune"):
+        assert "crew/+/vitals" not in firelane(verb, "office-fire").stdout
+        assert "crew/+/vitals" in firelane(verb, "office-fire", "--per-subscription").stdout
+
+
+def test_a_simulation_says_its_seed(good):
+    assert "2 replications, seed 7" in firelane(
+        "simulate", good, "--publications", 2000, "--replications", 2, "--seed", 7
+    ).stdout.replace("\n", " ")
+
+
+def test_one_link_is_not_links(good):
+    assert firelane("check", good).stdout == (
+        "post: good; 2 topics, 1 publisher, 2 subscribers, 3 subscriptions, 1 link\n"
+    )
+
+
 def test_metrics_are_written_as_parquet(good, tmp_path):
     from pyarrow import parquet
 
@@ -163,6 +183,17 @@ def test_a_traceback_only_with_debug(tmp_path):
         assert ("Traceback" in done.stderr) == traceback
 
 
+def test_an_interrupt_gets_one_line_and_exit_130(good, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firelane.scenario.load", interrupted)
+    result = firelane("check", good)
+    assert result.exit_code == 130
+    assert result.stdout == ""
+    assert result.stderr == "firelane: interrupted\n"
+
+
 def test_help_does_not_load_the_heavy_libraries():
     code = (
         "import sys, firelane.cli; print([m for m in ('numpy', 'numba', 'pyarrow', 'matplotlib') if m in sys.modules])"
@@ -187,3 +218,48 @@ def test_generated_files_are_good(what, tmp_path):
     first = path.read_text()
     firelane("generate", what, "--seed", 3, "-o", path)
     assert path.read_text() == first
+
+
+def test_a_scenario_goes_to_stdout_unless_a_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert firelane("generate", "office-fire", "-o", "made.yaml").stdout == "written to made.yaml\n"
+    for to_stdout in ((), ("-o", "-")):
+        assert firelane("generate", "office-fire", *to_stdout).stdout == (tmp_path / "made.yaml").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["made.yaml"]
+
+
+def test_reproduce_shows_its_summary_and_where_the_rest_is(tmp_path, monkeypatch):
+    def reproduce(folder, **_):
+        (folder / "report.md").write_text("# Report\n\nHow.\n\n## In short\n\nIt holds.\n\n### Why\n\nBecause.\n")
+
+    monkeypatch.setattr("firelane.reproduce.firedex.reproduce", reproduce)
+    shown = firelane("reproduce", "firedex", "-o", tmp_path).stdout
+    assert "It holds." in shown
+    assert "How." not in shown
+    assert "Because." not in shown
+    assert str(tmp_path / "report.md") in shown
+
+
+@pytest.mark.parametrize("name", ["[/foo]", "[red]x", ":ambulance:", "\x1b]0;title\x07"])
+def test_names_are_shown_as_they_are_and_never_as_commands(name, good):
+    good.write_text(GOOD.replace("name: post", f"name: {json.dumps(name)}"))
+    for verb in ("check", "predict", "tune"):
+        result = firelane(verb, good)
+        assert result.exit_code == 0, result.stderr
+        assert "\x1b" not in result.stdout
+    assert name.replace("\x1b", "\\x1b").replace("\x07", "\\x07") in firelane("check", good).stdout
+
+
+def test_a_terminal_without_greek_letters_still_gets_its_tables(good):
+    import os
+
+    command = [sys.executable, "-m", "firelane.cli", "simulate", str(good), "--publications", "500"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_scenario_without_subscribers_can_be_looked_at(good):
+    good.write_text("name: x\ntopics: {a: {size: 1}}\npublishers: {p: {publishes: {a: 1}}}\n")
+    for verb in ("check", "predict", "tune", "simulate"):
+        assert firelane(verb, good).exit_code == 0, verb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -11,24 +12,36 @@ from typing import Any
 import click
 
 from firelane import __version__
-from firelane.errors import FirelaneError
+from firelane.errors import FirelaneError, printable
 
 PRIORITIES = ("none", "random", "information", "bandwidth-adjusted", "delay-adjusted")
 DROPS = ("none", "flat", "linear", "exponential", "optimised")
-GENERATORS = ("firedex", "city", "office-fire")
 
 _scenario = click.argument("scenario", metavar="SCENARIO")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
-_per_subscription = click.option("--per-subscription", is_flag=True, help="With --json: a row per subscription too.")
+_per_subscription = click.option(
+    "--per-subscription", is_flag=True, help="A row per subscription, however many (tables show up to 25 unasked)."
+)
 _plan = click.option("--plan", "plan_file", type=click.Path(dir_okay=False), help="A plan from `firelane tune -o`.")
 _table = click.option("-o", "--output", type=click.Path(), help="Write the Metrics table here, as Parquet.")
 _seed = click.option("--seed", type=click.IntRange(min=0), help="Makes chance repeatable.")
 
 
 class _OneLine(click.Group):
-    """Shows a FirelaneError in one line and exits 1; bugs keep their traceback only with --debug."""
+    """Shows a FirelaneError in one line and exits 1, Ctrl-C 130; bugs keep their traceback only with --debug."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            over_the_caret = "\r" if sys.stderr.isatty() else ""
+            click.echo(f"{over_the_caret}firelane: interrupted", err=True)
+            ctx.exit(130)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal that cannot show µ gets a question mark
         try:
             return super().main(*args, **kwargs)
         except FirelaneError as problem:
@@ -37,10 +50,15 @@ class _OneLine(click.Group):
             click.echo(f"firelane: {' '.join(str(problem).split())}", err=True)
         except BrokenPipeError:
             sys.stderr.close()
+        except OSError as problem:
+            if "--debug" in sys.argv:
+                raise
+            click.echo(f"firelane: {problem.strerror or problem}; is there room for the output?", err=True)
         except Exception as bug:
             if "--debug" in sys.argv:
                 raise
-            click.echo(f"firelane: a bug, sorry: {type(bug).__name__}: {bug}; see it whole with --debug", err=True)
+            what = " ".join(str(bug).split())
+            click.echo(f"firelane: a bug, sorry: {type(bug).__name__}: {what}; see it whole with --debug", err=True)
         sys.exit(1)
 
 
@@ -100,7 +118,7 @@ def check(scenario: str, as_json: bool) -> None:
     if as_json:
         _print_json({"scenario": read.name, "digest": read.digest(), **counts})
     else:
-        click.echo(f"{read.name}: good; " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+        click.echo(f"{printable(read.name)}: good; " + ", ".join(_counted(*one) for one in counts.items()))
 
 
 @main.command()
@@ -138,7 +156,9 @@ def predict(
 @_scenario
 @_plan
 @click.option("--publications", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="In each run.")
-@click.option("--replications", type=click.IntRange(min=1), default=4, show_default=True, help="Independent runs.")
+@click.option(
+    "--replications", type=click.IntRange(min=1, max=10_000), default=4, show_default=True, help="Independent runs."
+)
 @_seed
 @click.option("--independent", is_flag=True, help="No fan-out: every subscription its own Poisson stream.")
 @_per_subscription
@@ -158,7 +178,7 @@ def simulate(
     """What happens, by simulation: as predict, with percentiles and standard errors.
 
     Standard errors come from the spread between replications. More publications shrink them; long queues
-    (loads near 1) need more. The seed is in the --json output, so any run can be had again.
+    (loads near 1) need more. The seed is printed, so any run can be had again.
     """
     from firelane.scenario import load
     from firelane.show import progress_bar
@@ -185,10 +205,18 @@ def simulate(
 @click.option("--drops", type=click.Choice(DROPS), default="optimised", show_default=True)
 @click.option("--headroom", help="Share of every link to keep free, instead of the scenario's; e.g. 10 %.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For --priorities random.")
+@_per_subscription
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here, as JSON.")
 @_json
 def tune(
-    scenario: str, priorities: str, drops: str, headroom: str | None, seed: int, output: str | None, as_json: bool
+    scenario: str,
+    priorities: str,
+    drops: str,
+    headroom: str | None,
+    seed: int,
+    per_subscription: bool,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Give every subscription a priority and a drop rate, for the most value the links can carry.
 
@@ -200,7 +228,7 @@ def tune(
       random, none        for comparison
     Drops: what gives way when the load exceeds 1 - headroom?
       optimised           the shares with the most utility in total
-      exponential, linear more, the lower the class
+      exponential, linear more, the lower the class (delay-adjusted ranks anew after the drops)
       flat                the same for all
       none                nothing on purpose; full buffers decide
 
@@ -218,7 +246,7 @@ def tune(
     if as_json:
         _print_json(plan.to_data())
     else:
-        show_plan(plan)
+        show_plan(plan, per_subscription=per_subscription)
         if output is not None:
             click.echo(f"written to {output}")
 
@@ -229,11 +257,15 @@ def generate() -> None:
 
 
 def _generate(make: Any, output: str, **sizes: Any) -> None:
-    from firelane.scenario.save import save
+    from firelane.scenario.save import save, to_text
 
     scenario = make(**sizes)
-    save(scenario, output, comment=f"{scenario.name}, made by `{_command_again()}`")
-    click.echo(f"written to {output}")
+    comment = f"{scenario.name}, made by `{_command_again()}`"
+    if output == "-":
+        click.echo(to_text(scenario, comment=comment), nl=False)
+    else:
+        save(scenario, output, comment=comment)
+        click.echo(f"written to {output}")
 
 
 def _command_again() -> str:
@@ -247,7 +279,9 @@ def _command_again() -> str:
     return " ".join(words)
 
 
-_out = click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The YAML file to write.")
+_out = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), default="-", help="The YAML file to write, instead of stdout."
+)
 _generator_seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 
 
@@ -306,13 +340,15 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
 def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) -> None:
     """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours."""
     from firelane.reproduce import firedex
+    from firelane.show import show_section
 
     results = firedex.reproduce(Path(output), quick=quick, seed=seed)
     if as_json:
         _print_json(results)
     else:
-        click.echo((Path(output) / "report.md").read_text())
-        click.echo(f"written to {output}")
+        report = Path(output) / "report.md"
+        show_section(report, "In short")
+        click.echo(f"the whole report: {report}")
 
 
 @main.command()
@@ -329,6 +365,10 @@ def bench(name: str | None, quick: bool, as_json: bool) -> None:
         _print_json([one.to_data() for one in measures])
     else:
         benchmarks.show(measures)
+
+
+def _counted(things: str, count: int) -> str:
+    return f"{count} {things.removesuffix('s') if count == 1 else things}"
 
 
 def _share(text: str | None) -> float | None:
@@ -362,7 +402,7 @@ def _show(metrics: Any, per_subscription: bool, output: str | None, as_json: boo
     if as_json:
         _print_json(metrics.to_data(per_subscription=per_subscription))
     else:
-        show_metrics(metrics)
+        show_metrics(metrics, per_subscription=per_subscription)
 
 
 def _print_json(data: Any) -> None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from firelane import plots
 from firelane.metrics import Metrics
 from firelane.predict import predict
@@ -54,10 +52,9 @@ def demo(*, seed: int, picture: Path) -> Demo:
             )
             for name, one in plans.items()
         }
-    weights = np.array([need.weight for need in network.needs])
     return Demo(
         plan=plan,
         predicted={name: predict(network, one) for name, one in plans.items()},
         simulated=simulated,
-        picture=plots.plain_and_tuned(simulated["plain"], simulated["firelane"], weights, picture),
+        picture=plots.plain_and_tuned(simulated["plain"], simulated["firelane"], picture),
     )

@@ -13,11 +13,16 @@ from __future__ import annotations
 LONGEST_KEY = 200
 
 
+def printable(text: str) -> str:
+    """The text with line breaks, terminal commands and the like spelt out."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 class FirelaneError(Exception):
     """Something the user can mend: what was wrong, where, and what to do, in one line."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
+        super().__init__(printable(message))
 
 
 class ScenarioError(FirelaneError):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 BUCKETS = 512
+ROWS_AT_ONCE = 4096  # histograms are large; their cumulative sums are made in blocks
 FIRST_EXPONENT = -20
 SHIFT = 48  # drops all but four bits of the mantissa of a float64
 OFFSET = (FIRST_EXPONENT + 1023) << (52 - SHIFT)
@@ -32,6 +33,14 @@ def edges_s() -> npt.NDArray[np.float64]:
 
 def percentiles_s(counts: npt.NDArray[np.integer], shares: tuple[float, ...]) -> npt.NDArray[np.float64]:
     """Percentiles of histograms (rows of `counts`), one column per share; NaN where a row is empty."""
+    result = np.full((len(counts), len(shares)), np.nan)
+    for start in range(0, len(counts), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        result[part] = _percentiles_s(counts[part], shares)
+    return result
+
+
+def _percentiles_s(counts: npt.NDArray[np.integer], shares: tuple[float, ...]) -> npt.NDArray[np.float64]:
     cumulative = np.cumsum(counts, axis=1, dtype=np.float64)
     total = cumulative[:, -1]
     edges = edges_s()

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from firelane.arrays import Floats, Ints
+from firelane.arrays import Floats, Ints, sum_by
 from firelane.errors import FirelaneError
+from firelane.scenario.model import LEAST_SPARE
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes
+from firelane.scenario.save import write_whole
 from firelane.scenario.utility import utilities
 
 _FLOATS = (
@@ -21,7 +23,7 @@ _FLOATS = (
     "delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s",
 )  # fmt: skip
 DROP_REASONS = ("policy", "overflow", "expired", "disconnected", "too_large", "superseded")
-_COUNTS = ("bytes", *(f"dropped_{reason}" for reason in DROP_REASONS), "queued")
+_COUNTS = ("bytes", *(f"dropped_{reason}" for reason in DROP_REASONS), "lost", "queued")
 
 SCHEMA = pa.schema(
     [
@@ -64,7 +66,7 @@ class Metrics:
     table: pa.Table
     links: dict[str, LinkLoad]
     discounted: float
-    stages: dict[str, dict[int, float]] = field(default_factory=dict)
+    stages: dict[str, dict[int, float | None]] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     class_extra: dict[int, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -92,20 +94,20 @@ class Metrics:
         """
         priority = (of or self).column("priority")
         offered, delivered = self.column("offered_hz"), self.column("delivered_hz")
-        delay, stable, value = self.column("delay_mean_s"), self.column("stable"), self.column("utility")
+        success, delay = self.column("success"), self.column("delay_mean_s")
+        stable, value = self.column("stable"), self.column("utility")
         rows = []
         for one in np.unique(priority).tolist():
             inside = priority == one
-            known = inside & np.isfinite(delay) & (delivered > 0)
-            weight = delivered[known]
+            served = inside & (delivered > 0)
             rows.append(
                 {
                     "priority": one,
                     "stable": bool(stable[inside].all()),
                     "offered_hz": float(offered[inside].sum()),
                     "delivered_hz": float(delivered[inside].sum()),
-                    "success": _ratio(delivered[inside].sum(), offered[inside].sum()),
-                    "delay_mean_s": _ratio((delay[known] * weight).sum(), weight.sum()),
+                    "success": _mean(success[inside], offered[inside]),
+                    "delay_mean_s": _mean(delay[served], delivered[served]),
                     "utility": float(value[inside].sum()),
                     **(self.class_extra.get(one, {}) if of is None else {}),
                 }
@@ -132,14 +134,19 @@ class Metrics:
         """Write the table as Parquet."""
         from pyarrow import parquet
 
+        content = pa.BufferOutputStream()
+        parquet.write_table(self.table, content)
         try:
-            parquet.write_table(self.table, path)
+            write_whole(path, content.getvalue().to_pybytes())
         except OSError as problem:
             raise FirelaneError(f"{path}: cannot write the metrics: {problem.strerror or problem}") from None
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole > 0 else None
+def _mean(values: Floats, weight: Floats) -> float | None:
+    """The weighted mean; None without weight, or if any value is unknown."""
+    total = weight.sum()
+    mean = float((values * weight).sum() / total) if total > 0 else np.nan
+    return mean if np.isfinite(mean) else None
 
 
 def make_metrics(
@@ -147,15 +154,19 @@ def make_metrics(
     plan: Plan | None,
     *,
     source: str,
+    owner: Ints,
     links: dict[str, LinkLoad],
     columns: dict[str, npt.NDArray[Any]],
     window_s: float | None = None,
-    stages: dict[str, dict[int, float]] | None = None,
+    stages: dict[str, dict[int, float | None]] | None = None,
     extra: dict[str, Any] | None = None,
     class_extra: dict[int, dict[str, Any]] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Metrics:
-    """The Metrics of these columns (one value per subscription); what is not given is null."""
+    """The Metrics of these columns (one value per subscription); what is not given is null.
+
+    `owner` is the subscription that carries each stream.
+    """
     rows = len(routes.filters)
     curve = utilities(routes.needs)
     value = curve.value(np.nan_to_num(columns["success"]))
@@ -175,7 +186,7 @@ def make_metrics(
         scenario=routes.scenario.name,
         table=pa.Table.from_arrays(arrays, schema=SCHEMA),
         links=links,
-        discounted=float((value * _discount(routes, columns["delay_mean_s"])).sum()),
+        discounted=float((value * _discount(routes, owner, columns["delay_mean_s"])).sum()),
         stages=stages or {},
         extra=extra or {},
         class_extra=class_extra or {},
@@ -183,10 +194,18 @@ def make_metrics(
     )
 
 
-def _discount(routes: Routes, delay_s: Floats) -> Floats:
-    """How much of its value a late delivery keeps: max_delay / delay beyond max_delay, else all."""
+def _discount(routes: Routes, owner: Ints, delay_s: Floats) -> Floats:
+    """How much of its value a late delivery keeps: max_delay / delay beyond max_delay, else all.
+
+    The delay is that of the streams a subscription claims, whichever subscription carries them.
+    """
     bound = np.array([np.inf if need.max_delay_s is None else need.max_delay_s for need in routes.needs])
-    delay = np.where(np.isfinite(delay_s), delay_s, np.inf)
+    rows, claimed = len(bound), routes.claim_stream
+    rate = routes.topic_rate_hz[routes.stream_topic][claimed]
+    weighted = sum_by(routes.claim_subscription, rate * delay_s[owner[claimed]], rows)
+    total = sum_by(routes.claim_subscription, rate, rows)
+    mean = np.divide(weighted, total, out=np.zeros(rows), where=total > 0)
+    delay = np.where(np.isfinite(mean), mean, np.inf)
     late = delay > bound
     return np.where(late, bound / np.where(late, delay, 1.0), 1.0)
 
@@ -199,15 +218,18 @@ def _arrow(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
     if pa.types.is_floating(kind):
         return pa.array(np.asarray(values, np.float64), kind, mask=~np.isfinite(values))
     if pa.types.is_integer(kind):
-        whole = np.asarray(values)
-        return pa.array(whole.astype(np.int64), kind, mask=whole < 0)
+        known = np.asarray(values) >= 0  # neither negative nor NaN
+        return pa.array(np.where(known, values, 0).astype(np.int64), kind, mask=~known)
     return pa.array(values, kind)
 
 
 def link_loads(routes: Routes, load: Floats) -> dict[str, LinkLoad]:
     """How full each link is, from the load per lane and class."""
     total = load.sum(axis=1).tolist()
-    return {lane.name: LinkLoad(load=one, stable=one < 1) for lane, one in zip(routes.lanes, total, strict=True)}
+    return {
+        lane.name: LinkLoad(load=one, stable=one < 1 - LEAST_SPARE)
+        for lane, one in zip(routes.lanes, total, strict=True)
+    }
 
 
 def delays_compared(weights: Floats, compared: list[Metrics]) -> list[dict[str, float]]:
@@ -224,8 +246,9 @@ def delays_compared(weights: Floats, compared: list[Metrics]) -> list[dict[str, 
     ]
 
 
-def class_mean(values: Floats, weight: Floats, priority: Ints) -> dict[int, float]:
-    """Weighted mean of a value per class, over streams that weigh anything."""
-    total = np.bincount(priority, weight)
-    summed = np.bincount(priority, np.where(weight > 0, values * weight, 0.0))
-    return {int(k): float(summed[k] / total[k]) for k in np.flatnonzero(total > 0)}
+def class_mean(values: Floats, weight: Floats, priority: Ints) -> dict[int, float | None]:
+    """Weighted mean of a value per class, over streams that weigh anything; None where it is unknown."""
+    some = weight > 0
+    return {
+        int(k): _mean(values[some & (priority == k)], weight[some & (priority == k)]) for k in np.unique(priority[some])
+    }

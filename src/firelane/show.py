@@ -3,33 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
+from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from firelane.errors import printable
 from firelane.metrics import Metrics
 from firelane.scenario.plan import Plan
-from firelane.units import si
 
 MOST_LINKS = 12
+MOST_SUBSCRIPTIONS = 25  # that are listed without being asked for
 
 
 @contextmanager
 def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, advanced by calling what it yields; only a terminal shows it."""
+    """A bar on stderr, advanced by calling what it yields; only a terminal shows it.
+
+    After Ctrl-C that call ends the thread which makes it, so work in threads stops at its next step.
+    """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{label} (the first run compiles)", total=total)
+    hidden = not console.is_terminal
+    with (
+        _noting_interrupts() as interrupted,
+        Progress(*columns, console=console, transient=True, disable=hidden) as bar,
+    ):
+        task = bar.add_task(f"{label} (the first run compiles)", total=total)
 
         def advance(done: int) -> None:
-            progress.update(task, advance=done, description=label)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            bar.update(task, advance=done, description=label)
 
         yield advance
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, before it interrupts the main thread as always."""
+    interrupted = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield interrupted
+        return
+
+    def note(number: int, frame: Any) -> None:
+        interrupted.set()
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -43,116 +78,189 @@ def working(label: str) -> Iterator[None]:
         yield
 
 
-def show_metrics(metrics: Metrics) -> None:
-    """Classes, links and utility of one prediction or simulation."""
-    console = Console()
-    console.print(_classes(f"{metrics.scenario}, {metrics.source}", metrics))
+def plain_console() -> Console:
+    """Where tables go; names are shown as they are, not as markup or emoji codes."""
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def show_metrics(metrics: Metrics, *, per_subscription: bool = False, console: Console | None = None) -> None:
+    """Subscriptions (all if asked for, else if few), classes, links and utility of one prediction or simulation."""
+    console = console or plain_console()
+    title = f"{printable(metrics.scenario)}, {metrics.source}"
+    simulated = bool(metrics.class_extra)
+    count = metrics.table.num_rows
+    listed = per_subscription or count <= MOST_SUBSCRIPTIONS
+    if listed:
+        columns = ["delivered\n%", "mean\nms", "p95\nms"] if simulated else ["delivered\n%", "mean\nms"]
+        _print(console, _subscriptions(title, columns, _metrics_rows(metrics, percentiles=simulated)))
+    _print(console, _classes(f"{title}, by class", metrics, percentiles=simulated))
     _show_stages(console, metrics)
     _show_links(console, metrics)
     console.print(utility_line(metrics), highlight=False)
     _show_notes(console, metrics.notes)
+    if "seed" in metrics.extra:
+        runs = metrics.extra["replications"]
+        console.print(f"{runs} replication{'s' * (runs != 1)}, seed {metrics.extra['seed']}", highlight=False)
+    if not listed:
+        console.print(f"--per-subscription lists all {count} subscriptions", highlight=False)
 
 
-def show_side_by_side(title: str, columns: dict[str, Metrics], *, classes_of: Metrics) -> None:
+def show_side_by_side(
+    title: str, columns: dict[str, Metrics], *, classes_of: Metrics, console: Console | None = None
+) -> None:
     """Success and delay of several results, by the classes of one of them, and what each is worth."""
-    console = Console()
-    table = Table(title=title, title_justify="left")
-    table.add_column("class", justify="right")
-    for name in columns:
-        table.add_column(f"{name}\ndelivered", justify="right")
-        table.add_column(f"{name}\nmean delay", justify="right")
+    console = console or plain_console()
+    headings = [f"{name}\n{what}" for name in columns for what in ("delivered %", "mean ms")]
+    table = _table(title, ["class", *headings])
     results = [one.classes(of=classes_of) for one in columns.values()]
     for rows in zip(*results, strict=True):
-        cells = [cell for row in rows for cell in (_share(row["success"]), _delay(row))]
+        cells = [cell for row in rows for cell in (_percent(row["success"]), _delay(row))]
         table.add_row(str(rows[0]["priority"]), *cells)
-    console.print(table)
+    _print(console, table)
+    error = _largest_error(columns.values())
+    if error is not None:
+        console.print(f"standard errors of the delays: at most {100 * error:.1f} %", highlight=False)
     for name, one in columns.items():
         console.print(f"{name}: {utility_line(one)}", highlight=False)
 
 
-def show_plan(plan: Plan) -> None:
-    """Why a plan is as it is, and what it promises."""
-    console = Console()
+def show_plan(plan: Plan, *, per_subscription: bool = False, console: Console | None = None) -> None:
+    """Why a plan is as it is, which lane each subscription got (all if asked for, else if few), and the promise."""
+    console = console or plain_console()
     for line in plan.why:
-        console.print(f"- {escape(line)}", highlight=False, soft_wrap=True)
-    table = Table(title="Plan", title_justify="left")
-    for name in ("class", "flows", "mean drop rate", "most dropped"):
-        table.add_column(name, justify="right")
+        console.print(f"- {printable(line)}", highlight=False, soft_wrap=True)
+    count = len(plan.filter)
+    listed = per_subscription or count <= MOST_SUBSCRIPTIONS
+    if listed:
+        _print(console, _subscriptions("Plan", [], _plan_rows(plan)))
+    table = _table("Plan, by class", ["class", "flows", "mean drop %", "most dropped %"])
     for klass in sorted(set(plan.flow_priority.tolist())):
         drops = plan.flow_drop_rate[plan.flow_priority == klass]
-        table.add_row(str(klass), str(len(drops)), _share(float(drops.mean())), _share(float(drops.max())))
-    console.print(table)
+        table.add_row(str(klass), str(len(drops)), _percent(float(drops.mean())), _percent(float(drops.max())))
+    _print(console, table)
     promised = plan.promised
     if "utility_rate" in promised:
-        bound = promised.get("upper_bound_rate")
-        most = f"; no plan can exceed {bound:.1%}" if bound is not None else ""
-        console.print(f"promised utility rate {promised['utility_rate']:.1%}{most}", highlight=False)
+        bound = None if plan.made_by.endswith("+none") else promised.get("upper_bound_rate")
+        most = "; the most any plan can reach that keeps the same headroom and bounds: "
+        most = "" if bound is None else f"{most}{_percent(bound)} %"
+        console.print(f"promised utility rate {_percent(promised['utility_rate'])} %{most}", highlight=False)
+    if not listed:
+        console.print(f"`firelane tune --per-subscription` lists all {count} subscriptions", highlight=False)
+
+
+def show_section(report: Path, heading: str, *, console: Console | None = None) -> None:
+    """One section of a Markdown report, up to the next heading of any level."""
+    lines = report.read_text(encoding="utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("#")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        if lines[start].lstrip("# ") == heading:
+            (console or plain_console()).print(Markdown("\n".join(lines[start + 1 : end])))
 
 
 def utility_line(metrics: Metrics) -> str:
     """One line: what was worth how much."""
     utility = metrics.utility()
     return (
-        f"utility rate {utility['rate']:.1%} ({utility['achieved']:.1f} of {utility['maximum']:.1f}; "
-        f"mean of ratios {utility['mean_of_ratios']:.1%})"
+        f"utility rate {_percent(utility['rate'])} % ({utility['achieved']:.1f} of {utility['maximum']:.1f}; "
+        f"mean of ratios {_percent(utility['mean_of_ratios'])} %)"
     )
 
 
-def _classes(title: str, metrics: Metrics) -> Table:
-    simulated = bool(metrics.class_extra)
-    table = Table(title=title, title_justify="left")
-    names = ["class", "offered", "delivered", "success", "mean delay"]
-    for name in [*names, *(["± s.e.", "p95", "p99"] if simulated else []), "utility"]:
-        table.add_column(name, justify="right")
+def _subscriptions(title: str, columns: list[str], rows: list[list[str]]) -> Table:
+    """A row per subscription, the first class first."""
+    table = _table(title, ["subscriber", "filter", "class", "drop\n%", *columns], names=2)
+    for subscriber, wanted, *numbers in sorted(rows, key=lambda row: int(row[2])):
+        table.add_row(printable(subscriber), printable(wanted), *numbers)
+    return table
+
+
+def _plan_rows(plan: Plan) -> list[list[str]]:
+    flow = plan.subscription_flow
+    lanes = zip(plan.flow_priority[flow].tolist(), plan.flow_drop_rate[flow].tolist(), strict=True)
+    names = zip(plan.subscriber, plan.filter, strict=True)
+    return [[*name, str(klass), _percent(drop)] for name, (klass, drop) in zip(names, lanes, strict=True)]
+
+
+def _metrics_rows(metrics: Metrics, *, percentiles: bool) -> list[list[str]]:
+    rows = []
+    for row in metrics.table.to_pylist():
+        cells = [row["subscriber"], row["filter"], str(row["priority"]), _percent(row["drop_rate"])]
+        cells += [_percent(row["success"]), _delay(row)]
+        rows.append([*cells, _ms(row["delay_p95_s"])] if percentiles else cells)
+    return rows
+
+
+def _classes(title: str, metrics: Metrics, *, percentiles: bool) -> Table:
+    errors = {"s.e.\nms": "delay_mean_se_s", "p95\nms": "delay_p95_s", "p99\nms": "delay_p99_s"} if percentiles else {}
+    table = _table(title, ["class", "delivered\nHz", "delivered\n%", "mean\nms", *errors, "utility"])
     for row in metrics.classes():
-        cells = [
-            str(row["priority"]),
-            si(row["offered_hz"], "Hz"),
-            si(row["delivered_hz"], "Hz"),
-            _share(row["success"]),
-            _delay(row),
-        ]
-        if simulated:
-            cells += [_seconds(row["delay_mean_se_s"]), _seconds(row["delay_p95_s"]), _seconds(row["delay_p99_s"])]
-        table.add_row(*cells, f"{row['utility']:.1f}")
+        cells = [str(row["priority"]), _short(row["delivered_hz"]), _percent(row["success"]), _delay(row)]
+        table.add_row(*cells, *(_ms(row[key]) for key in errors.values()), f"{row['utility']:.1f}")
     return table
 
 
 def _show_stages(console: Console, metrics: Metrics) -> None:
     if not metrics.stages:
         return
-    classes = sorted(metrics.stages["end_to_end"])
-    table = Table(title="mean delay by stage (link: with propagation)", title_justify="left")
-    table.add_column("class", justify="right")
-    for stage in metrics.stages:
-        table.add_column(stage.replace("_", " "), justify="right")
-    for klass in classes:
-        table.add_row(str(klass), *(_seconds(values.get(klass)) for values in metrics.stages.values()))
-    console.print(table)
+    stages = [stage.replace("_", " ") for stage in metrics.stages]
+    table = _table("mean delay by stage, ms (link: with propagation)", ["class", *stages])
+    for klass in sorted(metrics.stages["end_to_end"]):
+        table.add_row(str(klass), *(_ms(values.get(klass)) for values in metrics.stages.values()))
+    _print(console, table)
 
 
 def _show_links(console: Console, metrics: Metrics) -> None:
     loads = sorted(metrics.links.items(), key=lambda item: -item[1].load)
     for name, link in loads[:MOST_LINKS]:
-        state = "" if link.stable else "  saturated: lower classes wait without end or are pushed out"
-        console.print(f"link {escape(name)}: load {link.load:.2f}{state}", highlight=False)
+        state = "" if link.stable else ", saturated: offered all it can carry, or more"
+        console.print(f"link {printable(name)}: load {link.load:.2f}{state}", highlight=False)
     if len(loads) > MOST_LINKS:
-        console.print(f"... and {len(loads) - MOST_LINKS} links with lower load", highlight=False)
+        console.print(f"... and {len(loads) - MOST_LINKS} with lower load", highlight=False)
 
 
 def _show_notes(console: Console, notes: tuple[str, ...]) -> None:
     for note in notes[:MOST_LINKS]:
-        console.print(f"note: {escape(note)}", highlight=False, soft_wrap=True)
+        console.print(f"note: {printable(note)}", highlight=False, soft_wrap=True)
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+def _largest_error(results: Iterable[Metrics]) -> float | None:
+    """The largest standard error of a class's mean delay, as a share of that delay, where there is one."""
+    rows = [row for one in results for row in one.classes()]
+    return max((row["delay_mean_se_s"] / row["delay_mean_s"] for row in rows
+                if row.get("delay_mean_se_s") is not None and row["delay_mean_s"]), default=None)  # fmt: skip
 
 
-def _delay(row: dict[str, object]) -> str:
-    delay = row["delay_mean_s"]
-    return si(delay, "s") if isinstance(delay, float) else ("-" if row["stable"] else "saturated")
+def _table(title: str, headings: Iterable[str], *, names: int = 0) -> Table:
+    """A table that is readable at 80 columns: the leading names may fold, numbers never do."""
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True
+    )
+    for number, heading in enumerate(headings):
+        if number < names:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
+    return table
 
 
-def _seconds(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else si(value, "s")
+def _print(console: Console, table: Table) -> None:
+    console.print(table)
+    console.print()
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None or math.isnan(share) else f"{100 * share:.1f}"
+
+
+def _delay(row: dict[str, Any]) -> str:
+    known = row["delay_mean_s"] is not None
+    return _ms(row["delay_mean_s"]) if known or row["stable"] else "saturated"
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None or math.isnan(seconds) else _short(1e3 * seconds)
+
+
+def _short(value: float) -> str:
+    """Three digits, or all before the point: 0.0123, 48.8, 16.0, 1,854."""
+    return f"{value:,.0f}" if value == 0 or 99.95 <= value < 1e6 else f"{value:#.3g}"

@@ -17,7 +17,8 @@ class Quantity:
     name: str
     example: str
     units: dict[str, float]
-    most: float = math.inf
+    least: float = 1e-9  # of what is not zero: beyond these, arithmetic breaks before sense does
+    most: float = 1e15
     above_zero: bool = False
 
     def parse(self, value: object) -> float:
@@ -27,15 +28,16 @@ class Quantity:
         number = _scaled(self.name, value) if isinstance(value, str) else _as_float(value)
         if number is None or not math.isfinite(number):
             raise ValueError(f"{_shown(value)} is not a {self.name}; {self._remedy}")
-        if number < 0 or (self.above_zero and number == 0) or number > self.most:
+        if number < 0 or (self.above_zero and number == 0) or number > self.most == 1:
             raise ValueError(f"{_shown(value)} is out of range for a {self.name}; {self._remedy}")
+        if number != 0 and not self.least <= number <= self.most:
+            extent = f"stay between {self.least:g} and {self.most:g}"
+            raise ValueError(f"{_shown(value)} is too {'small' if number < 1 else 'large'} for a {self.name}; {extent}")
         return number
 
     @property
     def _remedy(self) -> str:
-        limits = "more than 0" if self.above_zero else "0 or more"
-        if self.most < math.inf:
-            limits = f"from 0 to {self.most:g}"
+        limits = "from 0 to 1" if self.most == 1 else "more than 0" if self.above_zero else "0 or more"
         return f'write e.g. "{self.example}" ({limits})'
 
 

@@ -124,6 +124,42 @@ def test_a_small_buffer_below_saturation_is_not_passed_over_in_silence():
     assert any("buffer of 5" in note for note in predict(scenario(links={"l": link})).notes)
 
 
+def test_a_buffer_that_whole_batches_fill_is_noted_once_and_a_large_one_is_not():
+    """Twenty copies of every publication at load 0.8: about 80 messages wait on average, more than 60."""
+    everyone = {f"s{k}": {"link": "l", "subscribes": {"a": None}} for k in range(20)}
+    for buffer, noted in ((60, 1), (5000, 0)):
+        link = {"bandwidth": "60 Mbps", "overhead": 0, "pace": 1, "buffer": buffer}
+        metrics = predict(scenario(links={"l": link}, subscribers=everyone))
+        assert metrics.links["l"].load == pytest.approx(0.8)
+        assert sum("loses some" in note for note in metrics.notes) == noted
+
+
+def test_a_class_with_a_saturated_member_has_no_mean_delay():
+    links = {"l": {"bandwidth": "8 Mbps", "overhead": 0, "pace": 1, "each": True}}
+    subscribers = {"x": {"link": "l", "subscribes": {"a": None}}, "y": {"link": "l", "subscribes": {"#": None}}}
+    (row,) = predict(scenario(links=links, subscribers=subscribers)).classes()
+    assert not row["stable"]
+    assert row["delay_mean_s"] is None
+
+
+def test_a_link_filled_to_the_brim_is_saturated_not_billions_of_seconds_slow():
+    metrics = predict(scenario(publishers={"p": {"publishes": {"a": 1000 * (1 - 1e-12)}}}))
+    assert not metrics.links["l"].stable
+    assert np.isnan(metrics.column("delay_mean_s")[0])
+
+
+def test_a_merged_filter_is_as_late_as_the_copy_it_shares():
+    """Both filters match a; its one copy takes 1/700 s, within max_delay, so no value is discounted."""
+    need = {"max_delay": "1 s"}
+    network = routes(scenario(subscribers={"s": {"link": "l", "subscribes": {"a": need, "a/#": need}}}))
+    metrics = predict(network)
+    assert metrics.utility()["delay_discounted"] == pytest.approx(metrics.utility()["achieved"])
+
+
+def test_without_a_plan_there_is_no_plan_version():
+    assert predict(scenario()).table.column("plan_version").null_count == 2
+
+
 def test_several_brokers_are_refused_in_one_line():
     with pytest.raises(ScenarioError, match="one broker"):
         predict(scenario(brokers={"a": {}, "b": {}}))

@@ -14,18 +14,22 @@ from firelane.reproduce import firedex
 from firelane.reproduce.firedex.beyond import KEPT, delay_adjusted, readings
 from firelane.reproduce.firedex.experiments import (
     FACTORS,
+    FORMULAS,
     POLICIES,
     RANKINGS,
     all_cases,
     figure_5_case,
     figure_10,
+    load_for_delay,
     ranked_case,
 )
-from firelane.reproduce.firedex.headlines import PAPER
+from firelane.reproduce.firedex.headlines import PAPER, RELATIVE, _difference, _meets_the_end
+from firelane.reproduce.firedex.report import report
 from firelane.reproduce.firedex.runs import SETTLES, Case, Effort, class_delay_s, class_success, over_runs, simulate_all
+from firelane.reproduce.wording import entry, percent, seconds
 from firelane.tune import tune, upper_bound
 
-SMALL = Effort(runs=2, publications=120_000, most_copies=700_000)
+SMALL = Effort(runs=2, publications=400_000, most_copies=700_000)
 TEN_SEEDS = range(1, 11)
 
 
@@ -52,7 +56,7 @@ def test_the_results_say_how_they_were_made(reproduced):
     _, results = reproduced
     assert results["seeds"] == [1, 2]
     assert results["runs"] == 2
-    assert results["publications"] == 120_000
+    assert results["publications"] == SMALL.publications
     assert len(results["cases"]) == len(set(all_cases()))
     for case in results["cases"]:
         assert case["scenario_seeds"] == [1, 2]
@@ -88,11 +92,122 @@ def test_the_report_names_every_figure_and_what_does_not_come_out(reproduced):
 
 
 @pytest.mark.slow
-def test_priorities_gain_what_the_paper_says_within_a_few_points(reproduced):
+def test_the_report_gives_both_definitions_of_the_utility_rate(reproduced):
+    output, results = reproduced
+    text = (output / "report.md").read_text()
+    for name, rates in results["figure_9"]["rates"].items():
+        both = (percent(rates["simulated"][rate]) for rate in ("rate", "mean_of_ratios"))
+        assert f"| {name} | {' / '.join(both)} |" in text
+
+
+@pytest.mark.slow
+def test_a_quick_report_says_what_is_still_queued_and_no_report_prints_minus_nothing(reproduced):
+    output, results = reproduced
+    text = (output / "report.md").read_text()
+    queued = results["figures_7_and_8"]["plain"]["still_queued"]
+    assert f"**This is a short run**: {percent(queued, error=False)} of all messages are still queued" in text
+    assert not re.search(r"-0(\.0*)?( ±[^|]*)? (%|ms|s)\b", text)
+    assert "This is a short run" not in report({**results, "quick": False})
+
+
+@pytest.mark.slow
+def test_the_differences_of_figure_5_are_those_of_equation_5_with_ours_beside(reproduced):
     _, results = reproduced
-    gains = results["figure_9"]["gains"]
-    assert 0.25 < gains["bandwidth-adjusted over none"]["rate"]["mean"] < 0.45  # paper: +36 %
-    assert 0.0 < gains["bandwidth-adjusted over information"]["rate"]["mean"] < 0.17  # paper: +12 %
+    rows = {row["figure"]: row for row in results["headlines"]}
+    for letter, case in zip("abc", results["figure_5"]["own"].values(), strict=True):
+        assert rows[f"5{letter}"]["here"] == case["difference_s"]["equation_5"][8]["mean"]
+        assert seconds(case["difference_s"]["ours"][8]) in rows[f"5{letter}"]["beside"]
+    sizes = [abs(case["largest_difference_s"]["equation_5"]["mean"]) for case in results["figure_6"]["own"].values()]
+    assert abs(rows["6"]["here"]) == max(sizes)
+
+
+def test_a_difference_holds_only_if_it_is_as_large_as_the_papers_and_known_well_enough():
+    def verdict(mean, error):
+        return _difference("5c difference, class 8", entry(mean, error), why="because")["verdict"]
+
+    assert verdict(-8.24e-3 * 1.1, 0.0) == "yes"
+    assert verdict(0.15e-3, 0.1e-3) == "**no**"  # as good as none: not what the paper saw
+    assert verdict(-21e-3, 1e-3) == "**no**"
+    assert verdict(-10.5e-3, 1.2e-3) == "within error"
+    assert verdict(-8.24e-3, 3e-3) == "cannot tell"
+    assert verdict(None, None) == "**no**"
+
+
+def test_it_is_not_the_simulation_only_where_the_fluid_limit_agrees():
+    def why(seen):
+        rows = {"success": seen, "fluid_success": entry(0.223, 0.029), "class_still_queued": entry(0.05, 0.01)}
+        return _meets_the_end({name: [one] * 9 for name, one in rows.items()})
+
+    assert "it is not the simulation" in why(entry(0.218, 0.028))
+    assert "it is not the simulation" not in why(entry(0.167, 0.02))
+    assert "5.0 ± 1.0 % still queued" in why(entry(0.167, 0.02))
+
+
+def test_equation_5_differs_from_the_exact_formula_by_what_the_paper_reports():
+    """Own links without a limit to the buffer are M/G/1 with priorities, where Cobham's formula is exact.
+
+    Eq. 5 falls short of it by the paper's 0.35 and 8.24 ms within 15 %; in 5b it depends on the links compared,
+    and the paper's 13.98 ms lie between those of links below load 0.94 and below 0.98.
+    """
+    found = {load: figure_5_runs(load) for load in ("medium", "high", "overload")}
+    assert -lowest_class_off_s(found["medium"], SETTLES) == pytest.approx(PAPER["5a difference, class 8"], rel=RELATIVE)
+    assert -lowest_class_off_s(found["overload"], SETTLES) == pytest.approx(
+        PAPER["5c difference, class 8"], rel=RELATIVE
+    )
+    few, many = (-lowest_class_off_s(found["high"], below) for below in (0.94, SETTLES))
+    assert few < PAPER["5b difference, class 8"] < many
+
+
+def figure_5_runs(load):
+    case = figure_5_case(load, shared=False)
+    return simulate_all([case], TEN_SEEDS, Effort(runs=10, publications=1_000))[case]
+
+
+def lowest_class_off_s(runs, below):
+    rows = [[class_delay_s(run, run.predicted[name], below=below)[8] for name in FORMULAS[1:]] for run in runs]
+    return float(np.nanmean([equation_5 - cobham for cobham, equation_5 in rows]))
+
+
+@pytest.mark.slow
+def test_simulated_utility_rates_are_those_of_the_fluid_limit(reproduced):
+    """Within 1.5 points, as the runs are short."""
+    _, results = reproduced
+    for name, rates in results["figure_9"]["rates"].items():
+        for rate in ("rate", "mean_of_ratios"):
+            assert rates["simulated"][rate]["mean"] == pytest.approx(rates["fluid"][rate]["mean"], abs=0.015), name
+
+
+def fluid_rate(network, plan):
+    """Utility rate if every own link serves its classes in order until it is full; independent of `predict`."""
+    topic = network.stream_topic[np.argsort(network.claim_subscription)]
+    load = network.topic_rate_hz[topic] * network.topic_mean_bytes[topic] * 8 / 8e6
+    klass, lane = plan.per_subscription(network)[1], network.subscription_lane
+    weight = np.array([need.weight for need in network.needs])
+    share = np.empty(len(klass))
+    for mine in (lane == one for one in np.unique(lane)):
+        room = 1.0
+        for one in range(9):
+            inside = mine & (klass == one)
+            wanted = load[inside].sum()
+            share[inside] = min(1.0, room / wanted) if wanted else 1.0
+            room = max(0.0, room - wanted)
+    return float(weight @ np.log2(1 + share) / weight.sum())
+
+
+def test_priorities_gain_in_the_fluid_limit_what_the_paper_says_within_five_points():
+    rates = {name: [] for name in ("none", "information", "bandwidth-adjusted")}
+    for seed in TEN_SEEDS:
+        network = Case().routes(seed)
+        for name, found in rates.items():
+            plan = tune(network, priorities=name, drops="none")
+            found.append(fluid_rate(network, plan))
+            assert found[-1] == pytest.approx(predict(network, plan).utility()["rate"], abs=1e-6)
+    best = np.array(rates.pop("bandwidth-adjusted"))
+    over_none, over_information = (float(np.mean(best / rates[name] - 1)) for name in ("none", "information"))
+    assert over_information == pytest.approx(0.08, abs=0.02)
+    assert over_none == pytest.approx(0.33, abs=0.03)
+    assert over_information == pytest.approx(PAPER["9 bandwidth-adjusted over information"], abs=0.05)
+    assert over_none == pytest.approx(PAPER["9 bandwidth-adjusted over none"], abs=0.05)
 
 
 @pytest.mark.slow
@@ -118,12 +233,11 @@ def test_no_ranking_exceeds_the_upper_bound(reproduced):
 
 @pytest.mark.slow
 def test_the_plain_switch_delivers_one_over_load(reproduced):
-    """The fluid limit of one full FIFO queue; a short run leaves out what is still queued."""
+    """The fluid limit of one full FIFO queue; short by no more than what is still queued, and noise of 1 point."""
     _, results = reproduced
     load = results["figure_6"]["own"]["10"]["offered_load"]["mean"]
     plain = results["figures_7_and_8"]["plain"]
-    reached = plain["mean_success"]["mean"] + plain["still_queued"]["mean"]
-    assert reached == pytest.approx(1 / load, rel=0.03)
+    assert plain["mean_success"]["mean"] == pytest.approx(1 / load, abs=plain["still_queued"]["mean"] + 0.01)
 
 
 @pytest.mark.slow
@@ -165,6 +279,14 @@ def test_optimised_drop_rates_are_best_at_every_factor():
         assert best <= policies["bound"]["mean"] * (1 + 1e-9)
 
 
+def test_the_load_for_a_delay_is_where_bandwidth_adjusted_priorities_give_it():
+    wanted_s = PAPER["8 with drop rates, class 8"]
+    load = load_for_delay(wanted_s, [1])
+    network = Case(buffer=None).routes(1)
+    plan = tune(network, priorities="bandwidth-adjusted", drops="exponential", headroom=1 - load)
+    assert predict(network, plan).classes()[8]["delay_mean_s"] == pytest.approx(wanted_s, rel=0.01)
+
+
 def test_the_kept_reading_of_table_2_gives_the_papers_loads_and_the_others_do_not():
     paper = [PAPER[f"load, {name}"] for name in ("medium", "high", "overload")]
     found = readings([1, 2, 3])
@@ -186,18 +308,19 @@ def test_class_means_agree_with_the_metrics_own():
 
 
 def test_links_that_do_not_settle_are_left_out():
-    case = figure_5_case("high", shared=False)
-    runs = simulate_all([case], TEN_SEEDS, Effort(runs=10, publications=1_000))[case]
+    runs = figure_5_runs("high")
+    assert not all((run.carried_load < SETTLES).all() for run in runs)
     for run in runs:
-        loads = np.array([link.load for link in run.simulated.links.values()])
-        assert np.array_equal(np.unique(run.settled), np.unique(loads < SETTLES))
-    assert not all(run.settled.all() for run in runs)
+        settled, delay_s = run.carried_load < SETTLES, class_delay_s(run, run.predicted["independent"])
+        lowest = run.predicted["independent"].column("delay_mean_s")[settled & (run.klass == 8)]
+        assert lowest.min() <= delay_s[8] <= lowest.max()
 
 
 def test_a_run_of_many_subscribers_is_shortened_to_the_copies_allowed():
     effort = Effort(runs=1, publications=1_000_000, most_copies=560_000)
-    assert Case(subscribers=100).publications(effort) == 10_000
-    assert Case(subscribers=1).publications(effort) == 1_000_000
+    assert Case(subscribers=100, buffer=None).publications(effort) == 10_000
+    assert Case(subscribers=1, buffer=None).publications(effort) == 1_000_000
+    assert Case(subscribers=100).publications(effort) == 1_000_000  # a limited buffer has to fill
 
 
 def test_plans_that_are_compared_see_the_same_publications_and_other_systems_do_not():

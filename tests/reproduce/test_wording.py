@@ -25,6 +25,13 @@ def test_percentages():
     assert percent(entry(0.331, 0.0049), error=False) == "33.1 %"
 
 
+def test_nothing_has_no_sign():
+    assert percent(-0.004, signed=True) == "0 %"
+    assert percent(0.0, signed=True) == "0 %"
+    assert percent(-0.0049, signed=True, decimals=1) == "-0.5 %"
+    assert seconds(entry(-0.00001, 0.0058)) == "0.0 ± 5.8 ms"
+
+
 def test_what_is_unknown_is_a_dash():
     assert percent(None) == "-"
     assert percent(entry(None)) == "-"

@@ -4,6 +4,7 @@ import errno
 import os
 import time
 
+import numpy as np
 import pytest
 
 from firelane.errors import ScenarioError
@@ -285,9 +286,9 @@ def test_bad_yaml_gets_one_line(text, words):
 def test_a_yaml_bomb_is_refused_at_once():
     lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30)]
-    started = time.perf_counter()
+    started = time.process_time()
     assert "values with aliases expanded" in problem_of("\n".join(lines))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_bomb_of_merges_is_refused_too():
@@ -338,9 +339,9 @@ def test_a_file_of_200_mb_is_not_even_read(tmp_path):
     file = tmp_path / "big.yaml"
     with file.open("wb") as sparse:
         sparse.truncate(200_000_000)
-    started = time.perf_counter()
+    started = time.process_time()
     assert "200 MB is more than the 64 MB a scenario may have" in file_problem(file)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_a_device_without_end_is_read_no_further_than_allowed():
@@ -383,7 +384,13 @@ def test_100_000_subscriptions_load_in_5_s(tmp_path):
 
     file = tmp_path / "city.yaml"
     file.write_text(to_text(city(seed=1, vehicles=20_000)))
-    started = time.perf_counter()
+    started = time.process_time()
     scenario = load(file)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert sum(len(one.subscribes) for one in scenario.subscribers.values()) >= 100_000
+
+
+def test_a_long_list_of_sizes_takes_linear_time():
+    sizes = [float(n % 997) for n in range(200_000)]
+    topic = from_data({"name": "x", "topics": {"a": {"sizes": sizes}}}).topics["a"]
+    assert topic.variance_bytes2 == pytest.approx(np.var(sizes))

@@ -156,3 +156,17 @@ def test_scenarios_with_nothing_to_carry_have_no_streams(topics, wanted):
     way = routes(from_data({"name": "empty", "topics": topics, "subscribers": wanted}))
     assert len(way.stream_topic) == len(way.claim_stream) == len(way.filters) == 0
     assert [len(part) for part in way.owners(np.empty(0, np.int64), np.empty(0))] == [0, 0, 0]
+
+
+def test_links_whose_names_look_alike_stay_apart():
+    """`x` gives every subscriber a link of its own, called x:a for a; another link is called x:a, too."""
+    data = {
+        "name": "alike",
+        "links": {"x": {"bandwidth": "1 Mbps", "each": True}, "x:a": {"bandwidth": "1 kbps"}},
+        "topics": {"t": {"size": 10}},
+        "publishers": {"p": {"publishes": {"t": 1}}},
+        "subscribers": {"a": {"link": "x", "subscribes": {"t": None}}, "b": {"link": "x:a", "subscribes": {"t": None}}},
+    }
+    lanes = routes(from_data(data)).lanes
+    assert [lane.link.bandwidth_bps for lane in lanes] == [1e6, 1e3]
+    assert len({lane.name for lane in lanes}) == 2

@@ -82,9 +82,9 @@ def compiled(streams: list[Stream], buffers: list[int], copies: list[Copy]) -> t
     coded = np.array([-1 - c.stream if c.lost else c.stream for c in [*copies, *clocks]], np.int32)
     service = np.array([c.service for c in [*copies, *clocks]])
     kept = np.arange(len(time)) < len(copies)
-    done, _ = transmit(links_of(streams, buffers), queues, tally, 0.0, len(time), time, time, coded, service, kept)
+    done, _ = transmit(links_of(streams, buffers), queues, tally, len(time), time, time, coded, service, kept)
     assert done == len(time)
-    return tally, still_queued(queues, 0.0, len(streams)), queues
+    return tally, still_queued(queues, len(streams)), queues
 
 
 def reference(streams: list[Stream], buffers: list[int], copies: list[Copy]) -> dict[str, Counter]:
@@ -196,7 +196,7 @@ def test_a_full_pool_stops_the_loop_without_losing_its_place():
     streams, copies = [Stream(0, 0, False)], [Copy(0.0, 0, 1.0, False)] * 5
     queues, tally = empty_queues(1, 1, 3), empty_tally(1)
     zeros, service = np.zeros(5), np.ones(5)
-    done, _ = transmit(links_of(streams, [100]), queues, tally, 0.0, 5, zeros, zeros, np.zeros(5, np.int32), service,
+    done, _ = transmit(links_of(streams, [100]), queues, tally, 5, zeros, zeros, np.zeros(5, np.int32), service,
                        np.ones(5, np.bool_))  # fmt: skip
     assert done == 3
     assert queues.waiting[0] == 3
@@ -216,7 +216,7 @@ def test_waiting_messages_seen_by_poisson_arrivals_are_rate_times_wait():
     kept = np.ones(1, np.bool_)
     for i in range(arrivals):
         at = slice(i, i + 1)
-        transmit(links, queues, tally, 0.0, 1, time[at], time[at], stream[at], service[at], kept)
+        transmit(links, queues, tally, 1, time[at], time[at], stream[at], service[at], kept)
         # The arrival itself is now among those waiting, or about to be sent by an idle link.
         found += queues.waiting[0] - 1
     sent = tally.delivered.sum()

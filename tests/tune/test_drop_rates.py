@@ -25,6 +25,7 @@ def _flows(load: list[float], *, least: list[float] | None = None, lane: list[in
         place=np.arange(n),
         load=np.array(load),
         least_share=np.array(least or [0.0] * n),
+        gain=np.ones(n),
     )
 
 

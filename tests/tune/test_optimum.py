@@ -41,7 +41,7 @@ def _problem(seed: int, kinds: tuple[str, ...]) -> dict[str, Any]:
 def _shares(needs, flow, *, load, least, gain, allowed) -> np.ndarray:
     lane = np.zeros(len(load), np.int64)
     return optimal_shares(
-        utilities(needs), flow, lane=lane, load=load, least=least, gain=np.array([gain]), allowed=allowed
+        utilities(needs), flow, lane=lane, load=load, least=least, gain=np.full(len(load), gain), allowed=allowed
     )
 
 
@@ -146,7 +146,7 @@ def test_flows_without_load_and_links_with_room_keep_everything():
         lane=np.array([0, 0, 1, 1]),
         load=np.array([0.0, 2.0, 0.4, 0.5]),
         least=np.zeros(4),
-        gain=np.ones(2),
+        gain=np.ones(4),
         allowed=0.9,
     )
     assert share == pytest.approx([1, 0.45, 1, 1], abs=1e-11)
@@ -195,7 +195,7 @@ def test_many_links_at_once_are_each_solved_alone(kinds):
         lane=lane,
         load=np.concatenate([p["load"] / p["allowed"] for p in problems])[order],
         least=np.concatenate([p["least"] for p in problems])[order],
-        gain=np.array([p["gain"] for p in problems]),
+        gain=np.array([p["gain"] for p in problems])[lane],
         allowed=1.0,
     )
     assert together[where] == pytest.approx(np.concatenate(alone), abs=1e-9)

@@ -204,7 +204,7 @@ def test_what_linear_cannot_do_is_done_flat_and_told():
 
 def test_a_link_that_loses_more_than_can_be_borne_is_named():
     plan = tune(_thin({"b": {"max_loss": 0.01}}, link={"loss": 0.05}))
-    assert "thin: the link itself loses 5.0%, more than 1 subscriptions can bear" in plan.why
+    assert any("1 subscriptions lose more on the way than they can bear" in line for line in plan.why)
 
 
 def test_filters_that_overlap_are_lowered_until_the_link_holds():
@@ -299,8 +299,41 @@ def test_a_hundred_thousand_subscriptions_take_less_than_two_seconds(each):
         }
     )
     tune(scenario)  # the first call compiles
-    started = time.perf_counter()
+    started = time.process_time()
     plan = tune(scenario)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert plan.flow_drop_rate.any()
     assert max(plan.promised["loads"].values()) <= 0.9
+
+
+def test_optimised_is_never_worse_than_another_method_where_filters_overlap():
+    """One subscriber's filters share a stream, so each curve alone misjudges them; the best of all methods is kept."""
+    scenario = from_data(
+        {
+            "name": "overlap",
+            "links": {"l": {"bandwidth": 5000, "overhead": 0, "pace": 1}},
+            "topics": {"a/b": {"size": 50}, "c": {"size": 5000}},
+            "publishers": {"p": {"publishes": {"a/b": 10, "c": 10}}},
+            "subscribers": {"s": {"link": "l", "subscribes": {"a/b": {"weight": 0.1}, "#": {"weight": 10}}}},
+        }
+    )
+    reached = {drops: tune(scenario, drops=drops).promised["utility"] for drops in DROP_METHODS if drops != "none"}
+    assert reached["optimised"] == max(reached.values())
+
+
+def test_what_nobody_publishes_claims_no_share_for_its_flow():
+    """a and b are alike, and c is worth much but silent: a's flow gets no more than b's."""
+    scenario = from_data(
+        {
+            "name": "silent",
+            "flows": 1,
+            "links": {"l": {"bandwidth": "1 Mbps", "overhead": 0, "pace": 1}},
+            "topics": {name: {"size": 1000} for name in "abc"},
+            "publishers": {"p": {"publishes": {"a": 125, "b": 125, "c": 0}}},
+            "subscribers": {
+                "s": {"link": "l", "subscribes": {"a": None, "c": {"weight": 100}}},
+                "t": {"link": "l", "subscribes": {"b": None}},
+            },
+        }
+    )
+    assert tune(scenario).flow_drop_rate == pytest.approx([0.55, 0.55])

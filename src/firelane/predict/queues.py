@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints, sum_by
-from firelane.scenario.model import MOST_PRIORITIES
+from firelane.scenario.model import LEAST_SPARE, MOST_PRIORITIES
 
 
 def _ratio(part: Floats | float, whole: Floats, *, out: Floats, where: Flags) -> Floats:
@@ -167,7 +167,7 @@ def _priority(
     found = residual.copy()  # R + V_0 + ... + V_{k-1}
     for k in range(classes):
         spare = 1 - above - load[:, k]
-        stable = spare > 0
+        stable = spare > LEAST_SPARE
         work = _ratio(load[:, k] * found + own[:, k], spare, out=np.full(lanes, np.nan), where=stable)
         found = found + work
         wait[:, k] = found

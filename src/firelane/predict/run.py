@@ -20,6 +20,7 @@ from firelane.predict import queues
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, plain_plan
 from firelane.scenario.routes import Routes, routes
+from firelane.scenario.upstream import Upstream, upstream
 
 Arrivals = Literal["fan-out", "independent", "paper"]
 SMALL_BUFFER_LOSS = 1e-3
@@ -32,176 +33,136 @@ def predict(scenario: Scenario | Routes, plan: Plan | None = None, *, arrivals: 
     `arrivals` chooses the model of the link: batches by fan-out (exact), independent Poisson streams
     (Cobham), or the paper's Eq. 4 and 5.
     """
-    if not isinstance(scenario, Routes):
-        scenario = routes(scenario)
-    plan = plan or plain_plan(scenario)
-    return _Prediction(scenario, plan, arrivals).metrics()
-
-
-@dataclass(slots=True)
-class _Stage:
-    """What a stage does: mean delay and share let through, per topic or per stream."""
-
-    delay_s: Floats
-    through: Floats
+    network = scenario if isinstance(scenario, Routes) else routes(scenario)
+    return _Prediction(network, upstream(network), arrivals).metrics(plan)
 
 
 @dataclass(slots=True)
 class _Prediction:
     routes: Routes
-    plan: Plan
+    before: Upstream  # the links
     arrivals: Arrivals
     notes: list[str] = field(default_factory=list)
 
-    def metrics(self) -> Metrics:
+    def metrics(self, plan: Plan | None) -> Metrics:
         r = self.routes
-        flow, priority, drop_rate = self.plan.per_subscription(r)
+        flow, priority, drop_rate = (plan or plain_plan(r)).per_subscription(r)
         owner, klass, drop = r.owners(priority, drop_rate)
-        published = r.topic_rate_hz
-        publisher = self._publisher()
-        arriving = published * publisher.through
-        broker_in = self._broker_in(arriving)
-        rate = (arriving * broker_in.through)[r.stream_topic]
-        broker_out = self._broker_out(rate)
-        _, others, _ = queues.own_batch(
-            np.ones(len(rate)), np.zeros(len(rate), np.int64), r.stream_topic, r.stream_lane
-        )
-        # How long after the first of its batch a copy comes: out of the broker each of n copies takes an
-        # exponential time d, the first of them d/n; through the switch they follow one another.
-        late = broker_out.delay_s * others / (1 + others)
-        switch = self._switch(rate * broker_out.through, late)
-        late = np.maximum(late, others / 2 * self._switch_s())
-        kept = broker_out.through * switch.through * (1 - drop)
-        link, load = self._link(rate * kept, 1 - drop, klass, late if late.any() else None)
-        lane_loss = np.array([lane.link.loss for lane in r.lanes])[r.stream_lane]
-        offered = published[r.stream_topic]
-        delivered = rate * kept * link.through * (1 - lane_loss)
-        stages = {
-            "publisher": publisher.delay_s[r.stream_topic],
-            "broker_in": broker_in.delay_s[r.stream_topic],
-            "broker_out": broker_out.delay_s,
-            "switch": switch.delay_s,
-            "link": link.delay_s,
-        }
-        delay = sum(stages[name] for name in ("broker_in", "broker_out", "switch", "link"))
-        columns = self._columns(owner, offered, delivered, np.asarray(delay))
-        columns |= {"flow": flow, "priority": priority, "drop_rate": drop_rate}
-        staged = len(r.publisher_lanes) or any(s.any() for n, s in stages.items() if n not in ("link", "publisher"))
-        by_class = {name: class_mean(s, delivered, klass) for name, s in stages.items()}
-        by_class["end_to_end"] = class_mean(delay + stages["publisher"], delivered, klass)
+        rate = self.before.stream_rate_hz * (1 - drop)
+        load = r.class_load(rate, klass)
+        stages = self._stages(rate, 1 - drop, klass)
+        loss = np.array([lane.link.loss for lane in r.lanes])[r.stream_lane]
+        delivered = rate * queues.served_share(load)[r.stream_lane, klass] * (1 - loss)
+        delay = stages["broker_in"] + stages["broker_out"] + stages["switch"] + stages["link"]
+        self._note(delay, rate)
+        columns = self._columns(owner, r.topic_rate_hz[r.stream_topic], delivered, delay)
         return make_metrics(
             r,
-            self.plan,
+            plan,
             source="predicted",
+            owner=owner,
             links=link_loads(r, load),
-            columns=columns,
-            stages=by_class if staged else {},
-            notes=tuple(self.notes),
+            columns=columns | {"flow": flow, "priority": priority, "drop_rate": drop_rate},
+            stages=self._by_class(stages, delay, delivered, klass),
+            notes=self.before.notes + tuple(self.notes),
         )
 
     def _columns(self, owner: Ints, offered: Floats, delivered: Floats, delay: Floats) -> dict[str, Any]:
         """Streams gathered into subscriptions."""
         rows = len(self.routes.filters)
         carried = sum_by(owner, delivered, rows)
-        weight = np.where(delivered > 0, delivered, 0.0)
-        total = sum_by(owner, np.where(weight > 0, delay * weight, 0.0), rows)
-        unstable = sum_by(owner, ~np.isfinite(delay), rows) > 0
-        mean = np.divide(total, carried, out=np.full(rows, np.nan), where=(carried > 0) & ~unstable)
+        known = np.isfinite(delay)
+        total = sum_by(owner, np.where(known, delay * delivered, 0.0), rows)
+        every = (sum_by(owner, ~known, rows) == 0) & (carried > 0)
         return {
-            "stable": ~unstable,
+            "stable": sum_by(owner, ~(known & self.before.stable), rows) == 0,
             "offered_hz": sum_by(owner, offered, rows),
             "delivered_hz": carried,
             "success": self.routes.claimed_share(delivered, offered),
-            "delay_mean_s": mean,
+            "delay_mean_s": np.divide(total, carried, out=np.full(rows, np.nan), where=every),
         }
 
-    def _publisher(self) -> _Stage:
-        """The unmanaged side, per topic: FIFO, propagation, errors (section 3.1.3)."""
+    def _stages(self, rate_hz: Floats, kept: Floats, klass: Ints) -> dict[str, Floats]:
+        """Mean delay of every stage, per stream; `rate_hz` is after drops, `kept` what they leave."""
+        r = self.routes
+        broker_in, broker_out = self._broker_in(), self._broker_out()
+        together = not (broker_out.any() or r.switch_s().any())
+        late = np.zeros(len(rate_hz))
+        if not together:
+            alike = np.zeros(len(rate_hz), np.int64)
+            _, others, _ = queues.own_batch(np.ones(len(rate_hz)), alike, r.stream_topic, r.stream_lane)
+            # How long after the first of its batch a copy comes: out of the broker each of n copies takes an
+            # exponential time d, the first of them d/n; through the switch they follow one another.
+            late = broker_out * others / (1 + others)
+        switch = self._switch(late)
+        if not together:
+            late = np.maximum(late, others / 2 * r.switch_s())
+        return {
+            "publisher": self._publisher()[r.stream_topic],
+            "broker_in": np.full(len(rate_hz), broker_in),
+            "broker_out": broker_out,
+            "switch": switch,
+            "link": self._link(rate_hz, kept, klass, None if together else late),
+        }
+
+    def _by_class(
+        self, stages: dict[str, Floats], delay: Floats, delivered: Floats, klass: Ints
+    ) -> dict[str, dict[int, float | None]]:
+        """The stages per class, if there is any but the link."""
+        if not any(stages[name].any() for name in ("publisher", "broker_in", "broker_out", "switch")):
+            return {}
+        by_class = {name: class_mean(one, delivered, klass) for name, one in stages.items()}
+        return by_class | {"end_to_end": class_mean(delay + stages["publisher"], delivered, klass)}
+
+    def _publisher(self) -> Floats:
+        """The unmanaged side, per topic: FIFO and propagation (section 3.1.3), weighted by the sources' rates."""
         r = self.routes
         topics, lanes = len(r.topics), [lane.link for lane in r.publisher_lanes]
         if not lanes:
-            return _Stage(np.zeros(topics), np.ones(topics))
-        lane = r.source_lane  # -1 picks the last entry: no link at all
-        per_byte_s, overhead_s = r.source_service_s()
-        service, second = _moments(r, r.source_topic, per_byte_s, overhead_s)
-        inside = lane >= 0
-        delay = np.zeros(len(lane))
+            return np.zeros(topics)
+        service, second = _moments(r, r.source_topic, *r.source_service_s())
+        inside = r.source_lane >= 0
+        delay = np.zeros(len(inside))
         delay[inside] = queues.fifo_delay_s(
-            r.source_rate_hz[inside], service[inside], second[inside], lane[inside], len(lanes)
+            r.source_rate_hz[inside], service[inside], second[inside], r.source_lane[inside], len(lanes)
         )
         if self.arrivals == "paper":
             for one in range(len(lanes)):
-                here = lane == one
+                here = r.source_lane == one
                 delay[here] = queues.processor_sharing_delay_s(r.source_rate_hz[here], service[here])
-        load = sum_by(lane[inside], (r.source_rate_hz * service)[inside], len(lanes))
-        self._note_publisher_links(load)
-        through = np.append(np.minimum(1.0, 1 / np.maximum(load, 1e-300)), 1.0)
-        through *= np.array([1 - link.loss for link in lanes] + [1.0])
-        delay += np.array([link.propagation_s for link in lanes] + [0.0])[lane]
-        weight = r.source_rate_hz
-        total = sum_by(r.source_topic, weight, topics)
-        mean = sum_by(r.source_topic, weight * delay, topics)
-        passed = sum_by(r.source_topic, weight * through[lane], topics)
-        some = total > 0
-        return _Stage(
-            np.divide(mean, total, out=np.zeros(topics), where=some),
-            np.divide(passed, total, out=np.ones(topics), where=some),
-        )
+        delay[inside] += np.array([link.propagation_s for link in lanes])[r.source_lane[inside]]
+        total = sum_by(r.source_topic, r.source_rate_hz, topics)
+        summed = sum_by(r.source_topic, r.source_rate_hz * delay, topics)
+        return np.asarray(np.divide(summed, total, out=np.zeros(topics), where=total > 0))
 
-    def _note_publisher_links(self, load: Floats) -> None:
-        for lane, one in zip(self.routes.publisher_lanes, load, strict=True):
-            if one >= 1:
-                self.notes.append(f"the publishers' link {lane.name} is saturated: load {one:.2f}")
-        if (load < 1).all() and load.max() > BUSY_PUBLISHER_LINK:
-            self.notes.append(f"publishers' links have load up to {load.max():.2f} and shape what arrives: end to end "
-                              "this prediction may then be off by 10 %; simulate to be sure")  # fmt: skip
-
-    def _broker_in(self, arriving_hz: Floats) -> _Stage:
+    def _broker_in(self) -> float:
         """Q_b^in of Eq. 6: publications of all topics, M/M/1."""
         input_hz, _ = self.routes.broker_rates_hz()
-        topics = len(arriving_hz)
         if input_hz is None:
-            return _Stage(np.zeros(topics), np.ones(topics))
-        total = np.array([arriving_hz.sum()])
-        delay = queues.mm1_delay_s(total, np.array([input_hz]))[0]
-        if np.isnan(delay):
-            self.notes.append(f"the broker's input is saturated: {total[0]:.0f} Hz of {input_hz:.0f} Hz")
-        return _Stage(np.full(topics, delay), np.full(topics, min(1.0, input_hz / max(total[0], 1e-300))))
+            return 0.0
+        return float(queues.mm1_delay_s(np.array([self.before.broker_in_hz]), np.array([input_hz]))[0])
 
-    def _broker_out(self, rate_hz: Floats) -> _Stage:
+    def _broker_out(self) -> Floats:
         """Q_b,s^out of Eq. 6: one queue per subscriber, which sees one copy of a publication at most."""
         r = self.routes
         _, output_hz = r.broker_rates_hz()
         if output_hz is None:
-            return _Stage(np.zeros(len(rate_hz)), np.ones(len(rate_hz)))
-        total = sum_by(r.stream_subscriber, rate_hz, len(r.subscribers))
-        delay = queues.mm1_delay_s(total, np.full(len(total), output_hz))
-        for one in np.flatnonzero(np.isnan(delay)):
-            self.notes.append(f"the broker's output to {r.subscribers[one]} is saturated: {total[one]:.0f} Hz")
-        through = np.minimum(1.0, output_hz / np.maximum(total, 1e-300))
-        return _Stage(delay[r.stream_subscriber], through[r.stream_subscriber])
+            return np.zeros(len(r.stream_topic))
+        delay = queues.mm1_delay_s(self.before.broker_out_hz, np.full(len(r.subscribers), output_hz))
+        return delay[r.stream_subscriber]
 
-    def _switch_s(self) -> Floats:
-        """Mean service time of each stream's switch, 0 without one."""
-        each = np.array([1 / lane.link.switch_hz if lane.link.switch_hz else 0.0 for lane in self.routes.lanes])
-        return each[self.routes.stream_lane]
-
-    def _switch(self, rate_hz: Floats, late_s: Floats) -> _Stage:
+    def _switch(self, late_s: Floats) -> Floats:
         """Q_x^in: all flows of the switch together, arriving in batches."""
-        r = self.routes
-        service, lanes = self._switch_s(), len(r.lanes)
+        r, service = self.routes, self.routes.switch_s()
         if not service.any():
-            return _Stage(service, np.ones(len(rate_hz)))
-        batch = r.stream_topic if self.arrivals == "fan-out" else np.arange(len(rate_hz))
-        delay = queues.batch_fifo_delay_s(rate_hz, service, 2 * service**2, batch, r.stream_lane, lanes, late_s)
-        load = sum_by(r.stream_lane, rate_hz * service, lanes)
-        for one in np.flatnonzero(load >= 1):
-            self.notes.append(f"the switch before {r.lanes[one].name} is saturated: load {load[one]:.2f}")
-        through = np.minimum(1.0, 1 / np.maximum(load, 1e-300))
-        return _Stage(delay, through[r.stream_lane])
+            return service
+        batch = r.stream_topic if self.arrivals == "fan-out" else np.arange(len(service))
+        return queues.batch_fifo_delay_s(
+            self.before.switch_in_hz, service, 2 * service**2, batch, r.stream_lane, len(r.lanes), late_s
+        )
 
-    def _link(self, rate_hz: Floats, kept: Floats, klass: Ints, late_s: Floats | None) -> tuple[_Stage, Floats]:
-        """Q_x^out of Eq. 7 and propagation; `rate_hz` is after drops. Also the load per lane and class."""
+    def _link(self, rate_hz: Floats, kept: Floats, klass: Ints, late_s: Floats | None) -> Floats:
+        """Q_x^out of Eq. 7 and propagation."""
         r = self.routes
         lane, lanes = r.stream_lane, len(r.lanes)
         service, second = _moments(r, r.stream_topic, *r.service_s())
@@ -211,19 +172,32 @@ class _Prediction:
             delay = queues.cobham_delay_s(rate_hz, service, second, klass, lane, lanes)
         else:
             delay = queues.collapsed_priority_delay_s(rate_hz, service, klass, lane, lanes)
-        load = r.class_load(rate_hz, klass)
-        delay = delay + np.array([one.link.propagation_s for one in r.lanes])[lane]
-        self._note_small_buffers(load)
+        propagation_s: Floats = np.array([one.link.propagation_s for one in r.lanes])[lane]
+        return delay + propagation_s
+
+    def _note(self, delay: Floats, rate_hz: Floats) -> None:
+        """Say where this prediction is known to fall short."""
+        r, loads = self.routes, self.before.publisher_load
+        if len(loads) and (loads < 1).all() and loads.max() > BUSY_PUBLISHER_LINK:
+            self.notes.append(f"publishers' links have load up to {loads.max():.2f} and shape what arrives: end to end "
+                              "this prediction may then be off by 10 %; simulate to be sure")  # fmt: skip
         if any(need.keep == "latest" for need in r.needs):
             self.notes.append("keep: latest is predicted as keep: all; simulate to see what it saves")
-        return _Stage(delay, queues.served_share(load)[lane, klass]), load
+        self._note_small_buffers(delay, rate_hz)
 
-    def _note_small_buffers(self, load: Floats) -> None:
-        for lane, total in zip(self.routes.lanes, load.sum(axis=1), strict=True):
-            buffer = lane.link.buffer_messages
-            if buffer is not None and total < 1 and total**buffer > SMALL_BUFFER_LOSS:
-                self.notes.append(f"links.{lane.link_name}: at load {total:.2f} a buffer of {buffer} loses messages "
-                                  "that this prediction does not count; simulate to see them")  # fmt: skip
+    def _note_small_buffers(self, delay: Floats, rate_hz: Floats) -> None:
+        """A queue that settles may still overflow: messages in it by Little's law, their tail as exponential."""
+        r = self.routes
+        waiting = sum_by(r.stream_lane, np.nan_to_num(rate_hz * delay), len(r.lanes))
+        for link_name in dict.fromkeys(lane.link_name for lane in r.lanes):
+            here = np.array([lane.link_name == link_name for lane in r.lanes])
+            buffer = r.scenario.link(link_name).buffer_messages
+            if buffer is None:
+                continue
+            mean = float(waiting[here].max(initial=0.0))  # of the classes that the link keeps up with
+            if mean > 0 and np.exp(-buffer / mean) > SMALL_BUFFER_LOSS:
+                self.notes.append(f"links.{link_name}: with {mean:.0f} messages in it on average, a buffer of {buffer} "
+                                  "loses some that this prediction does not count; simulate to see them")  # fmt: skip
 
 
 def _moments(r: Routes, topic: Ints, per_byte_s: Floats, overhead_s: Floats) -> tuple[Floats, Floats]:

@@ -40,7 +40,7 @@ def percent(
     decimals = 1 if decimals is None else decimals
     spread = value["standard_error"] if error else None
     after = "" if spread is None else f" ± {100 * spread:.{decimals}f}"
-    return f"{100 * value['mean']:{'+' if signed else ''}.{decimals}f}{after} %"
+    return f"{_fixed(100 * value['mean'], decimals, signed=signed)}{after} %"
 
 
 def seconds(value: Entry | float, *, error: bool = True) -> str:
@@ -54,4 +54,10 @@ def seconds(value: Entry | float, *, error: bool = True) -> str:
     if not spread:
         return f"{float(f'{scale * mean:.4g}'):g} {unit}"
     decimals = max(0, 1 - math.floor(math.log10(scale * spread)))
-    return f"{scale * mean:.{decimals}f} ± {scale * spread:.{decimals}f} {unit}"
+    return f"{_fixed(scale * mean, decimals)} ± {scale * spread:.{decimals}f} {unit}"
+
+
+def _fixed(value: float, decimals: int, *, signed: bool = False) -> str:
+    """So many decimals; what rounds to nothing has no sign."""
+    rounded = round(value, decimals) + 0.0  # -0.0 + 0.0 is 0.0
+    return f"{rounded:{'+' if signed and rounded else ''}.{decimals}f}"

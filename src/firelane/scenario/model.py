@@ -21,6 +21,7 @@ UtilityKind = Literal["log", "linear", "saturating", "step", "piecewise"]
 MOST_PRIORITIES = 16
 MOST_BUFFER = 10**9
 DEFAULT_LINK = "default"
+LEAST_SPARE = 1e-9  # a queue with less spare capacity is saturated: the rest is rounding
 
 # What MQTT and the layers below add to a payload on the wire (`overhead: auto`): Ethernet 14, IP 20,
 # TCP with time stamps 32; then packet type, topic length and an empty MQTT 5 property list.
@@ -164,7 +165,8 @@ class Topic:
             return 0.0
         if self.sizes == "exponential":
             return self.mean_bytes**2
-        return sum((float(size) - self.mean_bytes) ** 2 for size in self.sizes) / len(self.sizes)
+        mean = self.mean_bytes
+        return sum((float(size) - mean) ** 2 for size in self.sizes) / len(self.sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

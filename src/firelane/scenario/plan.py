@@ -23,6 +23,7 @@ from firelane.scenario.routes import Routes
 from firelane.scenario.save import write_whole
 
 FORMAT = 1
+MOST_BYTES = 512_000_000
 LARGEST_WHOLE = 2**63 - 1
 
 
@@ -113,7 +114,11 @@ class Plan:
 def load_plan(path: str | Path) -> Plan:
     """Read a plan file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise PlanError(f"{path}: more than the {MOST_BYTES / 1e6:.0f} MB a plan may have")
+        text = raw.decode("utf-8-sig")
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
         raise PlanError(f"{path}: cannot read the plan: {reason}") from None
@@ -221,15 +226,16 @@ def make_plan(
     promised: dict[str, Any] | None = None,
     why: tuple[str, ...] = (),
     version: int = 1,
+    digest: str | None = None,
 ) -> Plan:
-    """A plan for all subscriptions of the routes, in their order."""
+    """A plan for all subscriptions of the routes, in their order; `digest` is by default the scenario's."""
     flow_owner = np.empty(len(flow_priority), np.int64)
     flow_owner[subscription_flow] = routes.subscription_subscriber
     names = routes.subscribers
     scenario: Scenario = routes.scenario
     return Plan(
         version=version,
-        scenario_digest=scenario.digest(),
+        scenario_digest=scenario.digest() if digest is None else digest,
         made_by=made_by,
         links={
             name: {"pace_bps": link.paced_bps}
@@ -254,6 +260,7 @@ def plain_plan(routes: Routes) -> Plan:
     rows = len(routes.filters)
     return make_plan(
         routes,
+        digest="",  # it fits any state of the scenario
         subscription_flow=np.arange(rows),
         flow_priority=np.zeros(rows, np.int64),
         flow_drop_rate=np.zeros(rows),

@@ -68,6 +68,11 @@ class Routes:
         per_byte_s, overhead_s = self.service_s()
         return self.topic_mean_bytes[self.stream_topic] * per_byte_s + overhead_s
 
+    def switch_s(self) -> Floats:
+        """Per stream: mean service time of the switch before its lane, 0 without one."""
+        each = np.array([1 / lane.link.switch_hz if lane.link.switch_hz else 0.0 for lane in self.lanes])
+        return each[self.stream_lane]
+
     def class_load(self, rate_hz: Floats, klass: Ints) -> Floats:
         """Work a second per lane (rows) and class (columns) when streams come at these rates."""
         place = self.stream_lane * MOST_PRIORITIES + klass
@@ -137,17 +142,22 @@ def routes(scenario: Scenario) -> Routes:
 
 def _lanes(scenario: Scenario, link_of: dict[str, str]) -> tuple[list[Lane], Ints]:
     """The real links of these clients, and each client's number among them."""
-    lanes: dict[str, Lane] = {}
-    numbers: dict[str, int] = {}
+    lanes: list[Lane] = []
+    numbers: dict[tuple[str, str | None], int] = {}
+    names: set[str] = set()
     chosen = np.empty(len(link_of), np.int64)
     for position, (client, link_name) in enumerate(link_of.items()):
         link = scenario.link(link_name)
-        name = f"{link_name}:{client}" if link.each else link_name
-        if name not in numbers:
-            numbers[name] = len(numbers)
-            lanes[name] = Lane(name=name, link_name=link_name, link=link)
-        chosen[position] = numbers[name]
-    return list(lanes.values()), chosen
+        key = (link_name, client if link.each else None)
+        if key not in numbers:
+            name = f"{link_name}:{client}" if link.each else link_name
+            while name in names:  # another link happens to be called so
+                name += "'"
+            names.add(name)
+            numbers[key] = len(lanes)
+            lanes.append(Lane(name=name, link_name=link_name, link=link))
+        chosen[position] = numbers[key]
+    return lanes, chosen
 
 
 def _sources(scenario: Scenario, topic_number: dict[str, int]) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,16 +34,33 @@ def save(scenario: Scenario, path: str | Path, *, comment: str = "") -> None:
         raise ScenarioError(f"the scenario cannot be written here: {problem.strerror}", source=str(path)) from None
 
 
-def write_whole(path: str | Path, text: str) -> None:
-    """Write a text file, complete or not at all: into a draft beside it, which then takes its place."""
-    draft = Path(f"{Path(path)}.part")
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Write a file, complete or not at all: into a draft beside it, which then takes its place.
+
+    A link is followed and the file's mode kept; what is no file (a device, a pipe) is written to as it is.
+    """
+    raw = content.encode() if isinstance(content, str) else content
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        target.write_bytes(raw)
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
     try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
-        draft.replace(path)
+        with os.fdopen(handle, "wb") as draft:
+            draft.write(raw)
+        mode = target.stat().st_mode if target.exists() else 0o666 & ~_umask()
+        os.chmod(name, stat.S_IMODE(mode))
+        os.replace(name, target)
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            os.unlink(name)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def to_text(scenario: Scenario, *, comment: str = "") -> str:

@@ -84,7 +84,7 @@ class Queues(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What happened to the copies of messages born after the warm-up."""
+    """What happened to copies since counting began."""
 
     delivered: I  # per stream, as all but the histogram
     lost: I
@@ -147,13 +147,13 @@ def publish(rng: Any, t: Traffic, clock: float, time: F, source: I, size: F) -> 
 
 
 @compiled
-def count_topics(t: Traffic, source: I, born: F, counted_from: float, count: I) -> int:
-    """Count counted publications per topic; returns how many copies they all make before drops."""
+def count_topics(t: Traffic, source: I, count: I) -> int:
+    """Count publications per topic; returns how many copies they all make before drops."""
     copies = 0
-    for i in range(source.shape[0]):
-        topic = t.source_topic[source[i]]
+    for one in source:
+        topic = t.source_topic[one]
         copies += t.copy_start[topic + 1] - t.copy_start[topic]
-        count[topic] += born[i] >= counted_from
+        count[topic] += 1
     return copies
 
 
@@ -168,7 +168,7 @@ def _share_of_hash(message: Any, stream: Any) -> float:
 
 @compiled
 def fan_out(
-    rng: Any, t: Traffic, links: Links, staged: bool, counted_from: float, tally: Tally,
+    rng: Any, t: Traffic, links: Links, staged: bool, tally: Tally,
     born: F, ready: F, source: I, size: F,
     copy_born: F, copy_ready: F, copy_stream: npt.NDArray[np.int32], copy_service: F, copy_kept: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
@@ -194,7 +194,6 @@ def fan_out(
         place = first + (turn >> np.uint64(1))
         end = first + copies
         step = np.uint64(1) if turn & np.uint64(1) else copies - np.uint64(1)
-        counted = born[i] >= counted_from
         since, at, length = born[i], ready[i], size[i]
         for _ in range(copies):
             stream = np.uint32(copies_of[place])
@@ -202,7 +201,7 @@ def fan_out(
             place -= copies if place >= end else np.uint64(0)
             # No branch on chance here: write the copy, and move on only if it stays.
             kept = _share_of_hash(message, stream) >= stream_drop[stream]
-            policy[stream] += counted and not kept
+            policy[stream] += not kept
             gone = stream_loss[stream] > 0.0 and _share_of_hash(~message, stream) < stream_loss[stream]
             copy_born[n] = since
             copy_ready[n] = at
@@ -254,7 +253,7 @@ def _bucket(delay: float) -> Any:
 
 @compiled
 def transmit(
-    links: Links, q: Queues, tally: Tally, counted_from: float, copies: int,
+    links: Links, q: Queues, tally: Tally, copies: int,
     born: F, ready: F, stream: npt.NDArray[np.int32], service: F, kept: npt.NDArray[np.bool_],
 ) -> tuple[int, int]:  # fmt: skip
     """Queue copies, in order of time per link, and send by strict priority without pre-emption.
@@ -303,15 +302,14 @@ def transmit(
             sent = np.uint32(coded if coded >= 0 else -1 - coded)
             if stream_latest[sent]:
                 held[sent] = NONE
-            if since >= counted_from:
-                if coded < 0:
-                    lost[sent] += 1
-                else:
-                    delay = until - since + propagation_s[link]
-                    delivered[sent] += 1
-                    delay_sum[sent] += delay
-                    busy_sum[sent] += length
-                    histogram[np.uint32(stream_row[sent]), np.uint32(_bucket(delay))] += np.uint32(1)
+            if coded < 0:
+                lost[sent] += 1
+            else:
+                delay = until - since + propagation_s[link]
+                delivered[sent] += 1
+                delay_sum[sent] += delay
+                busy_sum[sent] += length
+                histogram[np.uint32(stream_row[sent]), np.uint32(_bucket(delay))] += np.uint32(1)
         if not kept[i]:
             free_at[link], classes[link], waiting[link] = until, mask, queued
             continue
@@ -321,8 +319,7 @@ def transmit(
         enters = True
         if stream_latest[one] and held[one] != NONE:
             entry = held[one]
-            if q_born[entry] >= counted_from:
-                superseded[one] += 1
+            superseded[one] += 1
             q_born[entry] = born[i]
             q_service[entry] = service[i]
             q_stream[entry] = coming
@@ -330,14 +327,14 @@ def transmit(
         elif queued >= buffer[link] + (until == now):  # a free link takes one more
             lowest = np.uint32(31) - _leading_zeros(mask)
             if lowest <= klass:
-                overflow[one] += born[i] >= counted_from
+                overflow[one] += 1
                 enters = False
             else:
                 ring = np.uint32(link * CLASSES + lowest)
                 entry = before[ring]
                 coded = q_stream[entry]
                 victim = np.uint32(coded if coded >= 0 else -1 - coded)
-                overflow[victim] += q_born[entry] >= counted_from
+                overflow[victim] += 1
                 if stream_latest[victim]:
                     held[victim] = NONE
                 previous = before[entry]
@@ -369,14 +366,13 @@ def transmit(
 
 
 @compiled
-def still_queued(q: Queues, counted_from: float, streams: int) -> I:
-    """How many counted messages of each stream wait at the end."""
+def still_queued(q: Queues, streams: int) -> I:
+    """How many messages of each stream wait."""
     count = np.zeros(streams, np.int64)
     for ring in range(int(CLASSES) * len(q.free_at)):
         entry = q.after[ring]
         while entry != ring:
-            if q.born[entry] >= counted_from:
-                coded = q.stream[entry]
-                count[coded if coded >= 0 else -1 - coded] += 1
+            coded = q.stream[entry]
+            count[coded if coded >= 0 else -1 - coded] += 1
             entry = q.after[entry]
     return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -23,12 +23,16 @@ Rng = np.random.Generator
 
 @dataclass(slots=True)
 class Outcome:
-    """What one replication counted."""
+    """What happened in one replication after its warm-up.
+
+    Per stream, waiting_before + published = delivered + lost + dropped for any reason + queued.
+    """
 
     tally: Tally
     published: Ints  # per traffic topic
     publisher_lost: Ints
-    queued: Ints  # per stream
+    waiting_before: Ints  # per stream, when counting began, wherever it waited
+    queued: Ints  # the same at the end
     window_s: float
     events: int
     seconds: float
@@ -40,175 +44,215 @@ def replicate(
     system: System, *, publications: int, seed: np.random.SeedSequence, progress: Callable[[int], None]
 ) -> Outcome:
     """Simulate so many publications and count what became of their copies."""
-    run = _Run(system, publications, np.random.Generator(np.random.SFC64(seed)))
+    run = _Run(system, np.random.Generator(np.random.SFC64(seed)))
     started = perf_counter()
-    left = publications
-    while left > 0:
-        count = min(run.chunk, left)
-        run.step(count)
-        left -= count
-        progress(count)
-    run.finish()
+    warm_up = int(WARM_UP * publications)
+    for phase in (warm_up, publications - warm_up):
+        run.begin_counting()
+        for count in _chunks(phase, run.chunk):
+            run.step(count)
+            progress(count)
     return run.outcome(perf_counter() - started)
+
+
+def _chunks(total: int, most: int) -> Iterator[int]:
+    for start in range(0, total, most):
+        yield min(most, total - start)
 
 
 class _Run:
     """The state of one replication between chunks."""
 
-    def __init__(self, system: System, publications: int, rng: Rng) -> None:
+    def __init__(self, system: System, rng: Rng) -> None:
         self._system = system
         self._rng = rng
         traffic = system.traffic
-        self._counted_from = WARM_UP * publications * traffic.mean_gap_s
         copies = len(traffic.copy_stream) / max(1, len(traffic.copy_start) - 1)
         self.chunk = int(np.clip(CHUNK_COPIES / max(copies, 0.1), 64, 65_536))
         self._clock = 0.0
         self._events = 0
-        self._tally = system.tally()
         self._queues = system.queues(4096)
         topics, streams = len(traffic.copy_start) - 1, len(traffic.copy_stream)
-        self._published = np.zeros(topics, np.int64)
-        self._lost = np.zeros(topics, np.int64)
         stages = system.stages
         self._publisher_free = np.zeros(len(stages.publisher_loss))
         self._broker_free = np.zeros(1)
         self._out_free = np.zeros(int(stages.stream_subscriber.max(initial=0)) + 1)
         self._switch_free = np.zeros(len(stages.switch_s))
-        self._early = _Held()
-        self._late = _Held()
-        self._topic_sums = {name: np.zeros(topics) for name in ("publisher", "broker_in")}
-        self._stream_sums = {name: np.zeros(streams) for name in ("broker_out", "switch")}
-        self._stream_copies = np.zeros(streams)
+        self._held = {name: _Held() for name in ("publisher", "broker_in", "broker_out", "switch")}
+        self._topics, self._streams = topics, streams
+        self.begin_counting()
+
+    def begin_counting(self) -> None:
+        """From here on everything counts, also what becomes of messages that wait now."""
+        self._tally = self._system.tally()  # links that lag behind the clock count into this one
+        self._run_links()
+        self._tally = self._system.tally()
+        self._counted_from = self._clock
+        self._published = np.zeros(self._topics, np.int64)
+        self._lost = np.zeros(self._topics, np.int64)
+        self._means = {name: _Means(self._topics) for name in ("publisher", "broker_in")}
+        self._means |= {name: _Means(self._streams) for name in ("broker_out", "switch")}
+        self._waiting_before = self._waiting()
 
     def step(self, count: int) -> None:
-        """Publish so many messages and carry everything as far as time allows."""
-        time, source, size = np.empty(count), np.empty(count, np.int64), np.empty(count)
-        self._clock = publish(self._rng, self._system.traffic, self._clock, time, source, size)
-        self._carry(time, source, size, horizon=self._clock)
+        """Publish so many messages and carry everything as far as time allows.
 
-    def finish(self) -> None:
-        """Let what the stages before the links still hold arrive, and the links send up to the end."""
-        if self._system.stages.any:
-            self._carry(np.empty(0), np.empty(0, np.int64), np.empty(0), horizon=np.inf)
+        Nothing still to come can arrive anywhere before the clock, so messages up to it are safe to order;
+        the others are held in their stage.
+        """
+        traffic, stages = self._system.traffic, self._system.stages
+        time, source, size = np.empty(count), np.empty(count, np.int64), np.empty(count)
+        self._clock = publish(self._rng, traffic, self._clock, time, source, size)
+        born = time
+        copies = count_topics(traffic, source, self._published)
+        if len(stages.publisher_lane):
+            time, source, size = self._publisher(time, source, size)
+            born = time  # delays run from the arrival at the exchange
+        if stages.broker_in_s:
+            time, born, source, size = self._broker_in(time, source, size)
+        if stages.any:
+            copies = count_topics(traffic, source, np.zeros(self._topics, np.int64))
+        self._fan_out(copies, time, born, source, size)
+
+    def _run_links(self) -> None:
+        """Let every link send up to the present."""
         _, stream = np.unique(self._system.links.stream_link, return_index=True)
         end = np.full(len(stream), self._clock)
         never = np.zeros(len(stream), np.bool_)
         self._transmit(len(stream), end, end, stream.astype(np.int32), np.zeros(len(stream)), never)
 
-    def _carry(self, time: Floats, source: Ints, size: Floats, *, horizon: float) -> None:
-        """Nothing still to come can arrive before `horizon`, so messages up to it are safe to order."""
-        system, stages = self._system, self._system.stages
-        if len(stages.publisher_lane):
-            time, source, size = self._early.release(horizon, *self._publisher(time, source, size))
-        copies = count_topics(system.traffic, source, time, self._counted_from, self._published)
-        ready = time
-        if stages.broker_in_s:
-            ready = time.copy()
-            service = self._rng.standard_exponential(len(ready)) * stages.broker_in_s
-            fifo(np.zeros(len(ready), np.int64), service, self._broker_free, ready)
-            self._add_topics("broker_in", source, ready - time, time)
-        born, arrive = np.empty(copies), np.empty(copies)
-        stream, service, kept = np.empty(copies, np.int32), np.empty(copies), np.empty(copies, np.bool_)
-        n = fan_out(self._rng, system.traffic, system.links, stages.any, self._counted_from, self._tally,
-                    time, ready, source, size, born, arrive, stream, service, kept)  # fmt: skip
-        if stages.broker_out_s or stages.switch_s.any():
-            self._stages_after(horizon, born, arrive, stream, service, kept)
-        else:
-            self._transmit(n, born, arrive, stream, service, kept)
-
-    def _publisher(self, time: Floats, source: Ints, size: Floats) -> tuple[Floats, Ints, Floats]:
+    def _publisher(self, time: Floats, source: Ints, size: Floats) -> tuple[Any, ...]:
         """Through the publishers' links: FIFO, then errors and propagation (section 3.1.3)."""
-        stages = self._system.stages
+        stages, traffic = self._system.stages, self._system.traffic
         lane = stages.publisher_lane[source]
         service = size * stages.publisher_per_byte_s[source] + stages.publisher_overhead_s[source]
         ready = time.copy()
         fifo(lane, service, self._publisher_free, ready)
         ready += stages.publisher_propagation_s[lane]
-        self._add_topics("publisher", source, ready - time, ready)
-        lost = self._rng.random(len(ready)) < stages.publisher_loss[lane]
-        if lost.any():
-            count_topics(self._system.traffic, source[lost], ready[lost], self._counted_from, self._lost)
-        return ready[~lost], source[~lost], size[~lost]
+        self._add("publisher", traffic.source_topic[source], ready - time)
+        ready, source, size = self._held["publisher"].release(self._clock, ready, source, size)
+        stays = self._rng.random(len(ready)) >= stages.publisher_loss[stages.publisher_lane[source]]
+        count_topics(traffic, source[~stays], self._lost)
+        return ready[stays], source[stays], size[stays]
 
-    def _stages_after(
-        self, horizon: float, born: Floats, arrive: Floats, stream: Any, service: Floats, kept: Any
-    ) -> None:
-        """Out of the broker and into the switch; order is restored wherever several queues merge."""
+    def _broker_in(self, time: Floats, source: Ints, size: Floats) -> tuple[Any, ...]:
+        ready = time.copy()
+        service = self._rng.standard_exponential(len(ready)) * self._system.stages.broker_in_s
+        fifo(np.zeros(len(ready), np.int64), service, self._broker_free, ready)
+        self._add("broker_in", self._system.traffic.source_topic[source], ready - time)
+        return self._held["broker_in"].release(self._clock, ready, time, source, size)
+
+    def _fan_out(self, copies: int, time: Floats, born: Floats, source: Ints, size: Floats) -> None:
+        """Copies of what the broker has taken in, and on with them to their links."""
         system, stages = self._system, self._system.stages
-        which = np.where(stream < 0, -1 - stream, stream)
+        copy_born, ready = np.empty(copies), np.empty(copies)
+        stream, service, kept = np.empty(copies, np.int32), np.empty(copies), np.empty(copies, np.bool_)
+        staged = bool(stages.broker_out_s or stages.switch_s.any())
+        n = fan_out(self._rng, system.traffic, system.links, staged, self._tally,
+                    born, time, source, size, copy_born, ready, stream, service, kept)  # fmt: skip
+        columns: tuple[Any, ...] = (ready, copy_born, stream, service, kept)
         if stages.broker_out_s:
-            before = arrive.copy()
-            draw = self._rng.standard_exponential(len(arrive)) * stages.broker_out_s
-            fifo(stages.stream_subscriber[which], draw, self._out_free, arrive)
-            self._add_streams("broker_out", which, arrive - before, born, kept)
-            arrive, born, stream, service, kept = self._late.release(horizon, arrive, born, stream, service, kept)
-            which = np.where(stream < 0, -1 - stream, stream)
-        link = system.links.stream_link[which]
+            subscriber = stages.stream_subscriber[_named(stream)]
+            columns = self._pass("broker_out", subscriber, stages.broker_out_s, self._out_free, columns)
         if stages.switch_s.any():
-            before = arrive.copy()
-            draw = self._rng.standard_exponential(len(arrive)) * stages.switch_s[link]
-            fifo(link, draw, self._switch_free, arrive)
-            self._add_streams("switch", which, arrive - before, born, kept)
-        self._transmit(len(arrive), born, arrive, stream, service, kept)
+            link = system.links.stream_link[_named(columns[2])]
+            columns = self._pass("switch", link, stages.switch_s[link], self._switch_free, columns)
+        ready, copy_born, stream, service, kept = columns
+        self._transmit(len(ready) if staged else n, copy_born, ready, stream, service, kept)
+
+    def _pass(self, stage: str, server: Any, mean_s: Any, free_at: Floats, columns: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Copies through FIFO servers with exponential service; order is restored where several merge."""
+        before, born, stream, service, kept = columns
+        ready = before.copy()
+        fifo(server, self._rng.standard_exponential(len(ready)) * mean_s, free_at, ready)
+        self._add(stage, _named(stream)[kept], (ready - before)[kept])
+        return self._held[stage].release(self._clock, ready, born, stream, service, kept)
 
     def _transmit(self, copies: int, born: Floats, arrive: Floats, stream: Any, service: Floats, kept: Any) -> None:
         at = 0
         while at < copies:
-            done, events = transmit(self._system.links, self._queues, self._tally, self._counted_from, copies - at,
+            done, events = transmit(self._system.links, self._queues, self._tally, copies - at,
                                     born[at:], arrive[at:], stream[at:], service[at:], kept[at:])  # fmt: skip
             at += done
             self._events += events
             if at < copies:
                 self._queues = _grown(self._queues)
 
-    def _add_topics(self, stage: str, source: Ints, delay: Floats, born: Floats) -> None:
-        counted = born >= self._counted_from
-        topic = self._system.traffic.source_topic[source[counted]]
-        sums = self._topic_sums[stage]
-        sums += np.bincount(topic, delay[counted], minlength=len(sums))
-        self._events += 2 * len(delay)
-
-    def _add_streams(self, stage: str, which: Ints, delay: Floats, born: Floats, kept: Any) -> None:
-        counted = kept & (born >= self._counted_from)
-        sums = self._stream_sums[stage]
-        sums += np.bincount(which[counted], delay[counted], minlength=len(sums))
+    def _add(self, stage: str, place: Ints, delay: Floats) -> None:
+        self._means[stage].add(place, delay)
         self._events += 2 * len(delay)
 
     def outcome(self, seconds: float) -> Outcome:
-        """Everything counted, with means where sums were kept."""
-        streams = len(self._system.traffic.copy_stream)
-        arrived = np.maximum(1, self._published)
-        offered = (self._published[self._system.stream_published] - self._tally.policy).astype(float)
+        """Everything counted up to now."""
+        self._run_links()
         return Outcome(
             tally=self._tally,
-            published=self._published + self._lost,
+            published=self._published,
             publisher_lost=self._lost,
-            queued=still_queued(self._queues, self._counted_from, streams),
+            waiting_before=self._waiting_before,
+            queued=self._waiting(),
             window_s=self._clock - self._counted_from,
             events=self._events,
             seconds=seconds,
-            stage_topic_s={
-                "publisher": self._topic_sums["publisher"] / np.maximum(1, self._published + self._lost),
-                "broker_in": self._topic_sums["broker_in"] / arrived,
-            },
-            stage_stream_s={name: sums / np.maximum(1, offered) for name, sums in self._stream_sums.items()},
+            stage_topic_s={name: self._means[name].mean() for name in ("publisher", "broker_in")},
+            stage_stream_s={name: self._means[name].mean() for name in ("broker_out", "switch")},
         )
+
+    def _waiting(self) -> Ints:
+        """Copies of each stream that wait for their link, or in a stage before it."""
+        by_topic = np.zeros(self._topics, np.int64)
+        for name, source in (("publisher", 1), ("broker_in", 2)):
+            if (columns := self._held[name].columns) is not None:
+                count_topics(self._system.traffic, columns[source], by_topic)
+        count = still_queued(self._queues, self._streams) + by_topic[self._system.stream_published]
+        for name in ("broker_out", "switch"):
+            if (columns := self._held[name].columns) is not None:
+                count = count + np.bincount(_named(columns[2][columns[4]]), minlength=self._streams)
+        return np.asarray(count, np.int64)
+
+
+def _named(stream: Any) -> Any:
+    """The stream of each copy, also of those marked as lost on the link."""
+    return np.where(stream < 0, -1 - stream, stream)
+
+
+class _Means:
+    """Sums and counts of delays per place."""
+
+    def __init__(self, places: int) -> None:
+        self._sum = np.zeros(places)
+        self._count = np.zeros(places)
+
+    def add(self, place: Ints, delay: Floats) -> None:
+        self._sum += np.bincount(place, delay, minlength=len(self._sum))
+        self._count += np.bincount(place, minlength=len(self._sum))
+
+    def mean(self) -> Floats:
+        return self._sum / np.maximum(1, self._count)
 
 
 class _Held:
     """Messages whose turn has not come: a later one may still arrive before them."""
 
     def __init__(self) -> None:
-        self._columns: tuple[Any, ...] | None = None
+        self.columns: tuple[Any, ...] | None = None
 
     def release(self, horizon: float, *columns: Any) -> tuple[Any, ...]:
         """Of these and the held messages (first column: time), those up to `horizon`, in order."""
-        if self._columns is not None:
-            columns = tuple(np.concatenate(pair) for pair in zip(self._columns, columns, strict=True))
+        if self.columns is not None:
+            columns = tuple(np.concatenate(pair) for pair in zip(self.columns, columns, strict=True))
+            if len(columns[0]) > MOST_ENTRIES:
+                raise too_many_waiting()
         order = np.argsort(columns[0], kind="stable")
         ripe = int(np.searchsorted(columns[0], horizon, side="right", sorter=order))
-        self._columns = tuple(column[order[ripe:]] for column in columns)
+        self.columns = tuple(column[order[ripe:]] for column in columns)
         return tuple(column[order[:ripe]] for column in columns)
+
+
+def too_many_waiting() -> FirelaneError:
+    """Where a simulation stops instead of filling the memory."""
+    return FirelaneError(f"more than {MOST_ENTRIES:,} messages wait in the simulated queues; simulate fewer "
+                         "publications, give the links a buffer, or lower the load")  # fmt: skip
 
 
 def _grown(queues: Queues) -> Queues:
@@ -216,8 +260,7 @@ def _grown(queues: Queues) -> Queues:
     old = len(queues.born)
     messages = old - MOST_PRIORITIES * len(queues.free_at)
     if messages > MOST_ENTRIES:
-        raise FirelaneError(f"more than {MOST_ENTRIES:,} messages wait in the simulated queues; give the links "
-                            "a buffer, or lower the load with `firelane tune`")  # fmt: skip
+        raise too_many_waiting()
 
     def doubled(column: Any) -> Any:
         return np.concatenate([column, np.zeros_like(column)])

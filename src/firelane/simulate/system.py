@@ -16,7 +16,7 @@ from firelane.simulate.kernel import EMPIRICAL, EXPONENTIAL, FIXED, NONE, Links,
 
 UNLIMITED_BUFFER = 1_000_000  # messages: what "no limit" means where memory is bounded
 MOST_ENTRIES = 10_000_000  # messages that may wait on all links together: 300 MB
-MOST_HISTOGRAM_ROWS = 100_000
+MOST_HISTOGRAM_ROWS = 50_000  # subscriptions with a histogram each: 100 MB a replication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

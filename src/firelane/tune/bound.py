@@ -30,11 +30,11 @@ def upper_bound(routes: Routes, *, headroom: float | None = None, wanted: Demand
         lane=lane,
         load=load,
         least=np.where(fits[lane], wanted.least_share, 0.0),
-        gain=wanted.lane_gain,
+        gain=wanted.reach,
         allowed=allowed,
     )
-    published = sum_by(routes.claim_subscription, wanted.stream_rate_hz[routes.claim_stream], len(load)) > 0
-    success = np.where(published, wanted.lane_gain[lane] * share, 1.0)
+    published = sum_by(routes.claim_subscription, wanted.published_hz[routes.claim_stream], len(load)) > 0
+    success = np.where(published, wanted.reach * share, 1.0)
     return float(envelope_value(wanted.curves, success).sum())
 
 

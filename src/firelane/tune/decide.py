@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from firelane.arrays import Flags, Floats, Ints
+from firelane.arrays import Flags, Floats, Ints, sum_by
 from firelane.errors import FirelaneError, InfeasibleError
 from firelane.predict.queues import served_share
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, make_plan
 from firelane.scenario.routes import Routes
 from firelane.scenario.routes import routes as make_routes
+from firelane.scenario.utility import STEP
 from firelane.tune.bound import upper_bound
 from firelane.tune.drops import DROP_METHODS, policy_drop_rates
-from firelane.tune.fit import fitted, lane_load
+from firelane.tune.fit import fitted, lane_load, overlapping
 from firelane.tune.flows import Demand, Flows, demand, group
 from firelane.tune.optimise import optimal_shares
 from firelane.tune.priorities import (
@@ -73,14 +74,15 @@ class _Decision:
         flows = group(r, self.wanted, subscription_places(r, self.wanted, self.priorities, self.seed))
         priority = subscriber_classes(flows, self.priorities, classes)
         before = lane_load(r, self.wanted, flows, np.ones(len(flows.lane)))
-        drop_rate, flat, lowered = self._drop_rates(flows, priority)
+        drop_rate, flat, lowered, method = self._drop_rates(flows, priority)
         if self.priorities == "delay-adjusted":
             priority = link_classes(flows, self.wanted.curves.weight, drop_rate, classes)
         priority = dropped_last(priority, drop_rate, classes)
         after = lane_load(r, self.wanted, flows, 1.0 - drop_rate)
         story = Story(
             priorities=self.priorities,
-            drops=self.drops,
+            drops=method,
+            asked=self.drops,
             allowed=self.allowed,
             before=before,
             after=after,
@@ -97,27 +99,45 @@ class _Decision:
             why=tell(story, r, self.wanted, flows, drop_rate),
         )
 
-    def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Flags, Flags]:
-        """The drop rates, which links fell back to flat ones, and which were lowered to fit."""
-        flat = np.zeros(flows.lanes, np.bool_)
+    def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Flags, Flags, str]:
+        """The drop rates, which links fell back to flat ones, which were lowered to fit, and the method used."""
+        nowhere = np.zeros(flows.lanes, np.bool_)
         if self.drops == "none":
-            return np.zeros(len(flows.lane)), flat, flat
+            return np.zeros(len(flows.lane)), nowhere, nowhere, self.drops
         self._check_feasible(flows)
-        if self.drops == "optimised":
-            drop_rate = 1.0 - optimal_shares(
-                self.wanted.curves,
-                flows.subscription_flow,
-                lane=flows.lane,
-                load=flows.load,
-                least=flows.least_share,
-                gain=self.wanted.lane_gain,
-                allowed=self.allowed,
-            )
+        methods = [self.drops]
+        if self.drops == "optimised" and not self._optimum_is_certain():
+            methods += ["exponential", "linear", "flat"]
+        tried = [(*self._by_method(method, flows, priority), method) for method in methods]
+        return max(tried, key=lambda one: self._utility(flows, priority, one[0]))  # the first, if several are equal
+
+    def _optimum_is_certain(self) -> bool:
+        """Streams that several filters claim, and steps, are outside what the optimiser's curves say."""
+        return not overlapping(self.routes) and not (self.wanted.curves.kind == STEP).any()
+
+    def _by_method(self, method: str, flows: Flows, priority: Ints) -> tuple[Floats, Flags, Flags]:
+        flat = np.zeros(flows.lanes, np.bool_)
+        if method == "optimised":
+            drop_rate = 1.0 - self._optimum(flows)
         else:
-            drop_rate, unsolved = policy_drop_rates(self.drops, flows, priority, self.allowed)
-            flat = unsolved if self.drops != "flat" else flat
+            drop_rate, unsolved = policy_drop_rates(method, flows, priority, self.allowed)
+            flat = unsolved if method != "flat" else flat
         drop_rate, lowered = fitted(self.routes, self.wanted, flows, drop_rate, self.allowed)
         return drop_rate, flat, lowered
+
+    def _optimum(self, flows: Flows) -> Floats:
+        """The best shares; a subscription to what nobody publishes asks for nothing."""
+        r, wanted = self.routes, self.wanted
+        published = sum_by(r.claim_subscription, wanted.published_hz[r.claim_stream], len(r.filters)) > 0
+        return optimal_shares(
+            replace(wanted.curves, weight=np.where(published, wanted.curves.weight, 0.0)),
+            flows.subscription_flow,
+            lane=flows.lane,
+            load=flows.load,
+            least=flows.least_share,
+            gain=flows.gain,
+            allowed=self.allowed,
+        )
 
     def _check_feasible(self, flows: Flows) -> None:
         needed = lane_load(self.routes, self.wanted, flows, flows.least_share)
@@ -125,7 +145,7 @@ class _Decision:
             lane = self.routes.lanes[int(needed.argmax())]
             raise InfeasibleError(lane.name, float(needed.max()), self.allowed)
 
-    def _promised(self, flows: Flows, priority: Ints, drop_rate: Floats, load: Floats) -> dict[str, Any]:
+    def _utility(self, flows: Flows, priority: Ints, drop_rate: Floats) -> float:
         """Utility from the shares; a link with more than it can carry serves its classes in order."""
         r, wanted = self.routes, self.wanted
         flow = flows.subscription_flow
@@ -133,8 +153,12 @@ class _Decision:
         sent_hz = wanted.stream_rate_hz * (1.0 - dropped)
         served = served_share(r.class_load(sent_hz, klass))[r.stream_lane, klass]
         delivered_hz = sent_hz * served * wanted.lane_gain[r.stream_lane]
-        success = r.claimed_share(delivered_hz, wanted.stream_rate_hz)
-        utility = float(wanted.curves.value(success).sum())
+        success = r.claimed_share(delivered_hz, wanted.published_hz)
+        return float(wanted.curves.value(success).sum())
+
+    def _promised(self, flows: Flows, priority: Ints, drop_rate: Floats, load: Floats) -> dict[str, Any]:
+        r, wanted = self.routes, self.wanted
+        utility = self._utility(flows, priority, drop_rate)
         bound, most = upper_bound(r, headroom=1.0 - self.allowed, wanted=wanted), float(wanted.curves.most.sum())
         return {
             "utility": utility,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from firelane.arrays import Floats, Ints, sum_by
 from firelane.scenario.routes import Routes
+from firelane.scenario.upstream import upstream
 from firelane.scenario.utility import Utilities, utilities
 
 # Aim this much (relative) below the allowed load, so that no rounding of a sum exceeds it.
@@ -26,13 +27,15 @@ HAIR = 1e-12
 class Demand:
     """What is asked of the links before any decision: per stream, per subscription and per link."""
 
-    stream_rate_hz: Floats
-    stream_load: Floats  # work per second: rate x mean service time
+    published_hz: Floats  # per stream
+    stream_rate_hz: Floats  # of it, what reaches the drop filter
+    stream_load: Floats  # work per second: that rate x mean service time
     load: Floats  # per subscription, of all it claims
     least_share: Floats  # of its messages that must be sent so that enough of them arrive
     tolerant: npt.NDArray[np.bool_]  # has a tolerance: never dropped
-    out_of_reach: npt.NDArray[np.bool_]  # the link alone loses more than it can bear
+    out_of_reach: npt.NDArray[np.bool_]  # more is lost on the way than it can bear, whatever the plan
     curves: Utilities
+    reach: Floats  # per subscription: the share of its messages that arrives if nothing is dropped on purpose
     lane_gain: Floats  # 1 - loss
 
 
@@ -47,6 +50,7 @@ class Flows:
     place: Ints  # among its subscriber's flows, the most worthy first
     load: Floats  # work per second of the streams it owns
     least_share: Floats  # the highest of its members
+    gain: Floats  # share of what it keeps that arrives, mean over its members by their load
 
     def by_lane(self) -> tuple[Ints, Ints]:
         """An order with the flows of a link side by side, and where each link starts in it (and the end)."""
@@ -56,16 +60,18 @@ class Flows:
 
 def demand(routes: Routes) -> Demand:
     """What the subscriptions of these routes ask for."""
-    rate = routes.topic_rate_hz[routes.stream_topic]
+    before = upstream(routes)
+    rate = before.stream_rate_hz
     stream_load = rate * routes.mean_service_s()
     claimed = stream_load[routes.claim_stream]
     gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
     least = np.array([need.least_share for need in routes.needs], np.float64)
     tolerant = np.array([need.tolerance is not None for need in routes.needs], np.bool_)
-    reach = gain[routes.subscription_lane]
-    # Of what is sent `reach` arrives; where the link alone loses too much, everything is sent.
+    reach = gain[routes.subscription_lane] * before.reach(routes)
+    # Of what is kept `reach` arrives; where too much is lost on the way anyhow, everything is kept.
     sent = np.divide(least, reach, out=np.where(least > 0, np.inf, 0.0), where=reach > 0)
     return Demand(
+        published_hz=routes.topic_rate_hz[routes.stream_topic],
         stream_rate_hz=rate,
         stream_load=stream_load,
         load=sum_by(routes.claim_subscription, claimed, len(routes.filters)),
@@ -73,6 +79,7 @@ def demand(routes: Routes) -> Demand:
         tolerant=tolerant,
         out_of_reach=(sent > 1.0) & ~tolerant,
         curves=utilities(routes.needs),
+        reach=reach,
         lane_gain=gain,
     )
 
@@ -103,7 +110,15 @@ def group(routes: Routes, wanted: Demand, place: Ints) -> Flows:
         place=flow_place,
         load=sum_by(flow[carrier], wanted.stream_load, len(flow_subscriber)),
         least_share=least,
+        gain=_gain(flow, len(flow_subscriber), wanted),
     )
+
+
+def _gain(flow: Ints, flows: int, wanted: Demand) -> Floats:
+    """What of a flow arrives; its members have one share but may lose different parts on the way."""
+    weight = wanted.load + 1e-300  # those that load no link count alike
+    total = sum_by(flow, weight, flows)
+    return sum_by(flow, weight * wanted.reach, flows) / np.where(total > 0, total, 1.0)
 
 
 def places(inside: Ints, *keys: Floats) -> Ints:

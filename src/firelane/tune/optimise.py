@@ -44,16 +44,16 @@ class Pool(NamedTuple):
 def optimal_shares(
     members: Utilities, flow: Ints, *, lane: Ints, load: Floats, least: Floats, gain: Floats, allowed: float
 ) -> Floats:
-    """The share of its messages that each flow keeps; `flow` is per member, `gain` per lane, the rest per flow.
+    """The share of its messages that each flow keeps; `flow` is per member, the rest per flow.
 
     The least shares must fit the allowed load; a link that carries everything keeps everything.
     """
-    lanes = len(gain)
+    lanes = int(lane.max(initial=-1)) + 1
     order = np.argsort(lane, kind="stable")
     start = np.searchsorted(lane[order], np.arange(lanes + 1))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    curve = curves(members, rank[flow], load=load[order], least=least[order], gain=gain[lane[order]])
+    curve = curves(members, rank[flow], load=load[order], least=least[order], gain=gain[order])
     full = sum_by(lane, load, lanes) > allowed
     mixed = np.zeros(lanes, np.bool_)
     mixed[lane[flow[members.kind != LOG]]] = True

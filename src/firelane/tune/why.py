@@ -27,6 +27,7 @@ class Story:
 
     priorities: str
     drops: str
+    asked: str  # the method of drop rates that was asked for
     allowed: float
     before: Floats  # load
     after: Floats
@@ -37,6 +38,10 @@ class Story:
 def tell(story: Story, routes: Routes, wanted: Demand, flows: Flows, drop_rate: Floats) -> tuple[str, ...]:
     """One line on the classes, then one or more per link, the fullest links first."""
     lines = [f"priorities {story.priorities}: {PRIORITY_STORY[story.priorities]}"]
+    if story.drops != story.asked:
+        lines.append(
+            f"{story.drops} instead of {story.asked} drop rates: with filters that overlap, or steps, they bring more"
+        )
     limited = np.array([lane.link.bandwidth_bps is not None for lane in routes.lanes], np.bool_)
     per_lane = _Counts.of(routes, wanted, flows, drop_rate)
     fullest = np.argsort(-story.before, kind="stable")
@@ -102,5 +107,8 @@ def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list
         lines.append(f"{counts.tolerant[one]} subscriptions with a tolerance are held at full rate")
     if counts.out_of_reach[one]:
         loss = routes.lanes[one].link.loss
-        lines.append(f"the link itself loses {loss:.1%}, more than {counts.out_of_reach[one]} subscriptions can bear")
+        lines.append(
+            f"{counts.out_of_reach[one]} subscriptions lose more on the way than they can bear, whatever is kept here "
+            f"(the link itself loses {loss:.1%})"
+        )
     return lines

@@ -23,7 +23,7 @@ from firelane.reproduce.firedex.report import report
 from firelane.reproduce.firedex.runs import Case, Effort, Run, simulate_all
 
 FULL = Effort(runs=10, publications=6_500_000)
-QUICK = Effort(runs=10, publications=400_000, most_copies=2_240_000)
+QUICK = Effort(runs=10, publications=1_000_000, most_copies=4_480_000)
 
 
 def reproduce(output: Path, *, quick: bool, seed: int, effort: Effort | None = None) -> dict[str, Any]:

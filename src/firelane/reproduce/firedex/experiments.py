@@ -24,6 +24,7 @@ from firelane.reproduce.firedex.runs import (
     Run,
     by_class,
     class_delay_s,
+    class_queued,
     class_success,
     over_runs,
 )
@@ -40,6 +41,7 @@ LINKS = {"own": False, "shared": True}
 
 # Section 5.2.1: subscriptions and drop rates of the three loads.
 LOADS = {"medium": ((21, 15), "none"), "high": ((42, 24), "none"), "overload": ((70, 42), "exponential")}
+CUTS = (0.94, 0.96, SETTLES)  # which links of Fig. 5b to compare: those below
 SUBSCRIBERS = (1, 10, 20, 50, 100)  # section 5.2.2
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # Fig. 10
 POLICIES = ("flat", "linear", "exponential", "optimised")  # section 4.3
@@ -129,11 +131,21 @@ def _validated(runs: list[Run]) -> Results:
         "simulated_s": by_class(simulated),
         "predicted_s": {name: by_class(values) for name, values in predicted.items()},
         "difference_s": difference,
+        "equation_5_minus_cobham_s": {str(load): _lowest_class_off_s(runs, load) for load in CUTS},
         "largest_difference_s": {name: _largest(rows) for name, rows in difference.items()},
         "largest_relative_difference": {
             name: _largest(_relative(rows, by_class(simulated))) for name, rows in difference.items()
         },
     }
+
+
+def _lowest_class_off_s(runs: list[Run], below: float) -> Results:
+    """Eq. 5 minus Cobham's formula at class 8, on links below this load only: without a simulation's noise."""
+    pairs = [
+        [class_delay_s(run, run.predicted[name], below=below)[-1] for name in ("equation_5", "independent")]
+        for run in runs
+    ]
+    return over_runs([ours - exact for ours, exact in pairs])
 
 
 def _largest(rows: list[Results]) -> Results:
@@ -162,18 +174,22 @@ def figures_7_and_8(runs: Runs) -> Results:
 
 
 def _switch(runs: list[Run]) -> Results:
+    success = [class_success(run, run.simulated) for run in runs]
+    fluid = [class_success(run, run.predicted["ours"]) for run in runs]
     return {
-        "success": by_class([class_success(run, run.simulated) for run in runs]),
-        "fluid_success": by_class([class_success(run, run.predicted["ours"]) for run in runs]),
-        "delay_s": by_class([class_delay_s(run, run.simulated, settled=False) for run in runs]),
+        "success": by_class(success),
+        "fluid_success": by_class(fluid),
+        "success_minus_fluid": by_class([ours - limit for ours, limit in zip(success, fluid, strict=True)]),
+        "delay_s": by_class([class_delay_s(run, run.simulated, below=math.inf) for run in runs]),
         "mean_success": over_runs([_mean_success(run.simulated) for run in runs]),
         "mean_delay_s": over_runs([_mean_delay_s(run.simulated) for run in runs]),
         "still_queued": over_runs([_still_queued(run.simulated) for run in runs]),
+        "class_still_queued": by_class([class_queued(run) for run in runs]),
     }
 
 
 def _mean_success(metrics: Metrics) -> float:
-    return float(metrics.column("delivered_hz").sum() / metrics.column("offered_hz").sum())
+    return float(np.average(metrics.column("success"), weights=metrics.column("offered_hz")))
 
 
 def _mean_delay_s(metrics: Metrics) -> float:
@@ -183,7 +199,7 @@ def _mean_delay_s(metrics: Metrics) -> float:
 
 
 def _still_queued(metrics: Metrics) -> float:
-    """Share of the messages that wait in a queue when the run ends; they count as not delivered."""
+    """Share of the messages that wait in a queue when the run ends."""
     published = metrics.column("offered_hz").sum() * metrics.column("window_s")[0]
     return float(metrics.column("queued").sum() / published)
 
@@ -193,7 +209,7 @@ def load_for_delay(delay_s: float, seeds: Sequence[int]) -> float:
     networks = [Case(buffer=None).routes(seed) for seed in seeds]
 
     def waits_s(headroom: float) -> float:
-        plans = [tune(one, drops="exponential", headroom=headroom) for one in networks]
+        plans = [tune(one, priorities=BY_BANDWIDTH, drops="exponential", headroom=headroom) for one in networks]
         rows = [predict(one, plan).classes()[-1] for one, plan in zip(networks, plans, strict=True)]
         return float(np.mean([row["delay_mean_s"] for row in rows]))
 
@@ -212,14 +228,16 @@ def figure_9(runs: Runs) -> Results:
     found = {name: runs[case] for name, case in RANKINGS.items()}
     plain, ranked = found["none"], found["bandwidth-adjusted"]
     dropped = found["bandwidth-adjusted + optimised"]
+    compared = {
+        "bandwidth-adjusted over information": (ranked, found["information"]),
+        "bandwidth-adjusted over none": (ranked, plain),
+        "with drop rates over bandwidth-adjusted": (dropped, ranked),
+        "with drop rates over none": (dropped, plain),
+    }
     return {
         "rates": {name: _rates(one) for name, one in found.items()},
-        "gains": {
-            "bandwidth-adjusted over information": _gains(ranked, found["information"]),
-            "bandwidth-adjusted over none": _gains(ranked, plain),
-            "with drop rates over bandwidth-adjusted": _gains(dropped, ranked),
-            "with drop rates over none": _gains(dropped, plain),
-        },
+        "gains": {name: _gains(*map(_simulated, pair)) for name, pair in compared.items()},
+        "fluid_gains": {name: _gains(*map(_fluid, pair)) for name, pair in compared.items()},
         "ceilings": {"over none": _ceiling(plain), "over bandwidth-adjusted": _ceiling(ranked)},
         "bound": {name: over_runs([run.bounds[name] for run in plain]) for name in plain[0].bounds},
         "if success counts messages": _messages_ceiling(plain),
@@ -230,16 +248,21 @@ def _rates(runs: list[Run]) -> Results:
     """Both definitions of the utility rate, simulated and by the fluid limit."""
     return {
         source: {rate: over_runs([one.utility()[rate] for one in metrics]) for rate in RATES}
-        for source, metrics in (
-            ("simulated", [run.simulated for run in runs]),
-            ("fluid", [run.predicted["ours"] for run in runs]),
-        )
+        for source, metrics in (("simulated", _simulated(runs)), ("fluid", _fluid(runs)))
     }
 
 
-def _gains(runs: list[Run], over: list[Run]) -> Results:
-    """What these runs gain over the others, scenario by scenario."""
-    pairs = [(run.simulated.utility(), base.simulated.utility()) for run, base in zip(runs, over, strict=True)]
+def _simulated(runs: list[Run]) -> list[Metrics]:
+    return [run.simulated for run in runs]
+
+
+def _fluid(runs: list[Run]) -> list[Metrics]:
+    return [run.predicted["ours"] for run in runs]
+
+
+def _gains(found: list[Metrics], over: list[Metrics]) -> Results:
+    """What these gain over the others, scenario by scenario."""
+    pairs = [(one.utility(), base.utility()) for one, base in zip(found, over, strict=True)]
     return {rate: over_runs([one[rate] / base[rate] - 1 for one, base in pairs]) for rate in RATES}
 
 
@@ -258,8 +281,8 @@ def _messages_ceiling(runs: list[Run]) -> Results:
     """The most to be gained if Eq. 8 is read with messages a second in place of a share."""
     rates = []
     for run in runs:
-        offered, delivered = (run.simulated.column(name) for name in ("offered_hz", "delivered_hz"))
-        rates.append(float(run.weight @ np.log1p(delivered) / (run.weight @ np.log1p(offered))))
+        offered, success = (run.simulated.column(name) for name in ("offered_hz", "success"))
+        rates.append(float(run.weight @ np.log1p(success * offered) / (run.weight @ np.log1p(offered))))
     return over_runs([1 / rate - 1 for rate in rates])
 
 
@@ -277,7 +300,8 @@ def _policies(factor: float, seeds: Sequence[int]) -> Results:
     for seed in seeds:
         network = routes(firedex(seed=seed, async_weight_factor=factor))
         for policy in POLICIES:
-            found[policy].append(predict(network, tune(network, drops=policy)).utility())
+            plan = tune(network, priorities=BY_BANDWIDTH, drops=policy)
+            found[policy].append(predict(network, plan).utility())
         bounds.append(upper_bound(network) / found["flat"][-1]["maximum"])
     rates = {p: {rate: over_runs([one[rate] for one in values]) for rate in RATES} for p, values in found.items()}
     best = np.array([one["rate"] for one in found["optimised"]])

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from firelane.arrays import Floats, Ints
 from firelane.metrics import Metrics
@@ -39,7 +38,7 @@ class Effort:
 
     runs: int
     publications: int
-    most_copies: float = math.inf  # in one run; shortens those with many subscribers
+    most_copies: float = math.inf  # in one run without limit to its buffers; shortens those with many subscribers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,12 @@ class Case:
         return int(np.random.SeedSequence(sizes).generate_state(1)[0])
 
     def publications(self, effort: Effort) -> int:
-        """How many publications a run has: fewer when each becomes many copies."""
+        """How many publications a run has: fewer when each becomes many copies.
+
+        Not with a limited buffer, which takes long to settle if its lowest class is hardly served.
+        """
+        if self.buffer is not None:
+            return effort.publications
         copies = self.subscribers * sum(self.subscriptions) / 200  # of one publication, about: 200 topics
         return max(1, round(min(effort.publications, effort.most_copies / copies)))
 
@@ -87,7 +91,7 @@ class Run:
     weight: Floats  # of each subscription
     klass: Ints  # of each subscription; without priorities, the one it would have had
     link_load: Floats  # offered, before drops
-    settled: npt.NDArray[np.bool_]  # is the subscription's link one that comes to rest?
+    carried_load: Floats  # of each subscription's link, after drops
     bounds: dict[str, float]  # highest utility rate of any plan, with and without headroom
     simulated: Metrics
     predicted: dict[str, Metrics]
@@ -127,7 +131,7 @@ def _run(case: Case, seed: int, effort: Effort, progress: Callable[[int], None])
         weight=np.array([need.weight for need in network.needs]),
         klass=ranked.per_subscription(network)[1],
         link_load=np.array([link.load for link in predict(network).links.values()]),
-        settled=carried[network.subscription_lane] < SETTLES,
+        carried_load=carried[network.subscription_lane],
         bounds=_bounds(network, simulated),
         simulated=simulated,
         predicted={
@@ -149,17 +153,24 @@ def _bounds(network: Routes, metrics: Metrics) -> dict[str, float]:
 # ------------------------------------------------------------------------------- from runs to numbers
 
 
-def class_delay_s(run: Run, metrics: Metrics, *, settled: bool = True) -> Floats:
-    """Mean delay of each class, weighted by what is delivered; NaN where nothing is."""
+def class_delay_s(run: Run, metrics: Metrics, *, below: float = SETTLES) -> Floats:
+    """Mean delay of each class on links below this load, weighted by what is delivered; NaN where nothing is."""
     delivered, delay = metrics.column("delivered_hz"), metrics.column("delay_mean_s")
-    counted = np.isfinite(delay) & (delivered > 0) & (run.settled | (not settled))
+    counted = np.isfinite(delay) & (delivered > 0) & (run.carried_load < below)
     klass, weight = run.klass[counted], delivered[counted]
     return _per_class(klass, delay[counted] * weight, weight)
 
 
 def class_success(run: Run, metrics: Metrics) -> Floats:
     """Share of each class's messages that is delivered."""
-    return _per_class(run.klass, metrics.column("delivered_hz"), metrics.column("offered_hz"))
+    offered = metrics.column("offered_hz")
+    return _per_class(run.klass, metrics.column("success") * offered, offered)
+
+
+def class_queued(run: Run) -> Floats:
+    """Share of each class's messages that still wait when the simulation ends."""
+    published = run.simulated.column("offered_hz") * run.simulated.column("window_s")
+    return _per_class(run.klass, run.simulated.column("queued"), published)
 
 
 def _per_class(klass: Ints, part: Floats, whole: Floats) -> Floats:
