@@ -81,6 +81,7 @@ def test_a_plan_for_another_scenario_is_used_with_a_warning(good, tmp_path):
     result = firelane("predict", good, "--plan", plan, "--json")
     assert result.exit_code == 0
     assert "made for another" in result.stderr
+    assert "51 subscriptions" in result.stderr  # all but the commander's smoke/+, which both have
 
 
 def test_people_see_what_each_subscription_gets(good):

@@ -77,3 +77,15 @@ def test_the_json_document_is_json_even_where_delays_are_unknown(network):
     overloaded = predict(network, planned(network, [0, 0, 0], [0, 0, 1]))
     text = json.dumps(overloaded.to_data(per_subscription=True), allow_nan=False)
     assert json.loads(text)["subscriptions"][2]["delay_mean_s"] is None
+
+
+def test_the_json_document_is_json_even_where_a_stage_is_saturated():
+    data = {
+        "name": "stuck",
+        "topics": {"a": {"size": 10}},
+        "publishers": {"p": {"publishes": {"a": 100}}},
+        "subscribers": {"s": {"subscribes": {"a": None}}},
+        "brokers": {"main": {"input_rate": 50}},
+    }
+    document = json.loads(json.dumps(predict(from_data(data)).to_data(), allow_nan=False))
+    assert document["stages"]["broker_in"] == {"0": None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -391,6 +390,8 @@ def _read_plan(plan_file: str | None, scenario: Any) -> Any:
     if plan.scenario_digest not in ("", scenario.digest()):
         click.echo(f"firelane: {plan_file} was made for another state of this scenario; subscriptions it does not "
                    "name get the lowest class", err=True)  # fmt: skip
+    if strangers := plan.strangers(scenario):
+        click.echo(f"firelane: {strangers} subscriptions of {plan_file} are not in this scenario", err=True)
     return plan
 
 
@@ -406,17 +407,8 @@ def _show(metrics: Any, per_subscription: bool, output: str | None, as_json: boo
 
 
 def _print_json(data: Any) -> None:
-    json.dump(_finite(data), sys.stdout, allow_nan=False)
+    json.dump(data, sys.stdout, allow_nan=False)
     sys.stdout.write("\n")
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN: unknown is null."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 if __name__ == "__main__":

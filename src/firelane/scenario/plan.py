@@ -73,6 +73,11 @@ class Plan:
             )
         return ids[flow], priority[flow], drop_rate[flow]
 
+    def strangers(self, scenario: Scenario) -> int:
+        """How many of its subscriptions the scenario does not have."""
+        known = {(name, one) for name, subscriber in scenario.subscribers.items() for one in subscriber.subscribes}
+        return sum(pair not in known for pair in zip(self.subscriber, self.filter, strict=True))
+
     def to_data(self) -> dict[str, Any]:
         """The plan as plain data, in the shape of its file."""
         flow_ids = self.flow_id.tolist()
