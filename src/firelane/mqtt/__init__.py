@@ -1,4 +1,4 @@
-"""MQTT without input or output: topic names and filters (wire formats join them later)."""
+"""MQTT without input or output: packets and their wire format, topic names and filters."""
 
 from firelane.mqtt.topics import filter_problem, topic_problem
 from firelane.mqtt.tree import TopicTree
