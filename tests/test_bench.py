@@ -123,3 +123,12 @@ def test_peers_refuse_what_a_full_buffer_cannot_take():
     for simulated in script.PEERS.values():
         events = simulated([station], 1.0, 1).events
         assert events == pytest.approx(10_000 + 1000, abs=5 * math.sqrt(11_000))
+
+
+def test_the_page_for_the_documentation_has_every_number(tmp_path):
+    page = tmp_path / "page.md"
+    done = CliRunner().invoke(main, ["bench", "optimiser", "--quick", "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    assert sum("| ours |" in row for row in rows) >= 3
+    assert any("CVXPY" in row for row in rows)

@@ -146,6 +146,37 @@ def show(measures: list[Measure]) -> None:
     console.print(f"×: ours / peer, medians; on {machine()}", highlight=False, soft_wrap=True)
 
 
+REPORT = """# The last benchmark
+
+Written by `firelane bench -o docs/benchmarks.md`: one run, ours and the peers interleaved in {rounds} rounds, medians.
+On {machine}. The machine is shared, so absolute numbers wander; the ratios are what counts.
+
+| measure | who | value | ours / peer | target |
+|---|---|---|---|---|
+{rows}
+
+An event is one arrival or departure of one copy at one queue, for all alike, with per-subscription counts and
+histograms on. What the peers are given is in the opening lines of `benchmarks/simulator.py` and
+`benchmarks/optimiser.py`.
+
+Beyond one machine: replications are independent by seed and run in threads that do not hold the GIL, one per core.
+Memory per replication is that of the waiting messages plus 2 kB per subscription for its histogram; above 50 000
+subscriptions histograms are kept per class.
+"""
+
+
+def report(measures: list[Measure]) -> str:
+    """The measures as a page of the documentation."""
+    rows = []
+    for one in measures:
+        rows.append(f"| {one.name} ({one.unit}) | {OURS} | {_number(one.ours, one.unit)} | | {_target(one, OURS)} |")
+        rows += [
+            f"| | {peer} | {_number(value, one.unit)} | {_ratio(one.ratios[peer])} | {_target(one, peer)} |"
+            for peer, value in one.peers.items()
+        ]
+    return REPORT.format(rounds=ROUNDS, machine=machine(), rows="\n".join(rows))
+
+
 def _processor() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -353,12 +353,17 @@ def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) ->
 @main.command()
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Short runs: seconds, and numbers that only show that it works.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Write a page with the numbers here, in Markdown."
+)
 @_json
-def bench(name: str | None, quick: bool, as_json: bool) -> None:
+def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run: simulator, optimiser, end-to-end (or all)."""
     from firelane import bench as benchmarks
 
     measures = benchmarks.run(name, quick=quick)
+    if output is not None:
+        _write(output, benchmarks.report(measures))
     if as_json:
         benchmarks.say(benchmarks.machine())
         _print_json([one.to_data() for one in measures])
@@ -404,6 +409,15 @@ def _show(metrics: Any, per_subscription: bool, output: str | None, as_json: boo
         _print_json(metrics.to_data(per_subscription=per_subscription))
     else:
         show_metrics(metrics, per_subscription=per_subscription)
+
+
+def _write(path: str, text: str) -> None:
+    from firelane.scenario.save import write_whole
+
+    try:
+        write_whole(path, text)
+    except OSError as problem:
+        raise FirelaneError(f"{path}: this file cannot be written: {problem.strerror}") from None
 
 
 def _print_json(data: Any) -> None:
