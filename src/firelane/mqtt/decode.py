@@ -163,12 +163,7 @@ def _connack(reader: Reader, _: Kind, version: int) -> Connack:
 
 def _ack(reader: Reader, kind: Kind, version: int) -> Ack:
     packet_id = _packet_id(reader)
-    reason, properties = int(Reason.SUCCESS), {}
-    if version == V5 and reader.at < reader.end:
-        reason = reader.byte()
-        if reader.at < reader.end:
-            properties = read_properties(reader, kind)
-    reader.finish()
+    reason, properties = _reason_and_properties(reader, kind, version)
     return Ack(kind=kind, packet_id=packet_id, reason=reason, properties=properties)
 
 
@@ -247,7 +242,7 @@ def _auth(reader: Reader, kind: Kind, version: int) -> Auth:
 
 
 def _reason_and_properties(reader: Reader, kind: Kind, version: int) -> tuple[int, dict[str, object]]:
-    """DISCONNECT and AUTH may leave both out."""
+    """What may be left out at the end of a packet, and 3.1.1 never has."""
     reason, properties = int(Reason.SUCCESS), {}
     if version == V5 and reader.at < reader.end:
         reason = reader.byte()
