@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from firelane.errors import FirelaneError
 from firelane.metrics import Metrics
+from firelane.scenario.save import write_whole
 from firelane.units import si
 
 if TYPE_CHECKING:
@@ -46,9 +48,13 @@ def save_figure(drawn: Figure, path: Path) -> Path:
     import matplotlib.pyplot as plt
 
     try:
-        drawn.savefig(path)
-    except (OSError, ValueError) as problem:  # ValueError: a kind of picture that nobody knows
-        raise FirelaneError(f"{path}: cannot write the picture: {problem}") from None
+        content = io.BytesIO()
+        drawn.savefig(content, format=path.suffix.removeprefix(".") or "png")
+        write_whole(path, content.getvalue())
+    except OSError as problem:
+        raise FirelaneError(f"{path}: cannot write the picture: {problem.strerror}") from None
+    except ValueError:
+        raise FirelaneError(f"{path}: pictures of this kind cannot be written; name it .png, .svg or .pdf") from None
     finally:
         plt.close(drawn)
     return path

@@ -214,5 +214,8 @@ def test_frames_wait_for_their_length_and_refuse_what_is_too_long():
         frame(b"\x30\xff\xff\xff\xff\x01", 0, MOST)
     assert caught.value.reason is Reason.MALFORMED_PACKET
     with pytest.raises(PacketError) as caught:
+        frame(b"\x30\x80\x00", 0, MOST)  # 0 in two bytes [1.5.5-1]
+    assert caught.value.reason is Reason.MALFORMED_PACKET
+    with pytest.raises(PacketError) as caught:
         frame(b"\x30\xff\x01", 0, 100)
     assert caught.value.reason is Reason.PACKET_TOO_LARGE

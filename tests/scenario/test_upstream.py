@@ -93,3 +93,31 @@ def test_an_optimised_plan_keeps_its_promise_behind_lossy_publishers():
     assert plan.promised["loads"]["down"] == pytest.approx(0.3)
     assert predict(r, plan).utility()["rate"] == pytest.approx(plan.promised["utility_rate"], abs=1e-9)
     assert plan.promised["utility"] <= plan.promised["upper_bound"] * (1 + 1e-9)
+
+
+def test_a_stage_filled_to_the_brim_is_saturated():
+    """Ten topics of 0.1 Hz add up to 1 - 1e-16 Hz, or to 1: either way a server of 1 Hz never catches up."""
+    data = {
+        "name": "brim",
+        "topics": {f"t{n}": {"size": 1} for n in range(10)},
+        "publishers": {"p": {"publishes": {f"t{n}": 0.1 for n in range(10)}}},
+        "subscribers": {"s": {"subscribes": {"#": None}}},
+        "brokers": {"main": {"output_rate": 1}},
+    }
+    metrics = predict(from_data(data))
+    assert np.isnan(metrics.column("delay_mean_s")).all()
+    assert not metrics.column("stable").any()
+
+
+def test_a_long_way_to_the_exchange_delays_messages_but_loses_none():
+    r = network(up={"propagation": "1 h"})
+    simulated, predicted = simulate(r, publications=20_000, replications=2, seed=1), predict(r)
+    assert simulated.column("success") == pytest.approx([1, 1], abs=0.01)
+    assert simulated.stages["publisher"][0] == pytest.approx(predicted.stages["publisher"][0], rel=0.03)
+
+
+@pytest.mark.parametrize("stage", [{"broker": {"output_rate": "620 Hz"}}, {"switch": "650 Hz"}])
+def test_no_stage_takes_less_than_no_time_however_short_the_run(stage):
+    for seed in range(5):
+        metrics = simulate(network(**stage), publications=2000, replications=2, seed=seed)
+        assert metrics.stages["link"][0] > 0

@@ -47,6 +47,8 @@ def frame(buffer: bytes | bytearray, start: int, most_bytes: int) -> tuple[int, 
         byte = buffer[at]
         length |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
+            if place and byte == 0:
+                raise malformed("the remaining length is longer than it needs to be")
             if at + 1 + length - start > most_bytes:
                 raise PacketError(Reason.PACKET_TOO_LARGE, f"a packet of more than {most_bytes} bytes")
             return at + 1, at + 1 + length
@@ -77,8 +79,8 @@ def decode_publish(flags: int, body: bytes, version: int) -> Publish:
     packet_id = _packet_id(reader) if qos else 0
     properties = read_properties(reader, Kind.PUBLISH) if version == V5 else {}
     _check_topic(topic, version, aliased="topic_alias" in properties)
-    if response := properties.get("response_topic"):
-        _check_topic(response, version)
+    if "response_topic" in properties:
+        _check_topic(properties["response_topic"], version)
     return Publish(
         topic=topic,
         payload=reader.rest(),
@@ -147,8 +149,9 @@ def _will(reader: Reader, flags: int, version: int) -> Will | None:
         raise malformed("a will with QoS 3")
     properties = read_properties(reader, WILL) if version == V5 else {}
     topic, payload = reader.string(), reader.binary()
-    if problem := topic_problem(topic):
-        raise PacketError(Reason.TOPIC_NAME_INVALID, problem)
+    for name in (topic, properties.get("response_topic", topic)):
+        if problem := topic_problem(name):
+            raise PacketError(Reason.TOPIC_NAME_INVALID, problem)
     return Will(topic=topic, payload=payload, qos=qos, retain=retain, properties=properties)
 
 
@@ -179,7 +182,7 @@ def _subscribe(reader: Reader, _: Kind, version: int) -> Subscribe:
 
 
 def _subscription(topic_filter: str, options: int, version: int) -> Subscription:
-    _check_filter(topic_filter)
+    _check_filter(topic_filter, version)
     if options & (0xC0 if version == V5 else 0xFC):
         raise malformed("reserved subscription options are set")
     qos, retain_handling = options & 3, options >> 4 & 3
@@ -199,10 +202,10 @@ def _subscription(topic_filter: str, options: int, version: int) -> Subscription
     )
 
 
-def _check_filter(topic_filter: str) -> None:
+def _check_filter(topic_filter: str, version: int) -> None:
     if problem := filter_problem(topic_filter):
         raise PacketError(Reason.TOPIC_FILTER_INVALID, problem)
-    if topic_filter.startswith("$share/"):
+    if version == V5 and topic_filter.startswith("$share/"):
         _, group, *levels = topic_filter.split("/", 2)
         if not group or "+" in group or "#" in group or not levels or not levels[0]:
             raise PacketError(Reason.TOPIC_FILTER_INVALID, "a shared subscription is $share/NAME/FILTER")
@@ -214,7 +217,7 @@ def _unsubscribe(reader: Reader, _: Kind, version: int) -> Unsubscribe:
     filters = []
     while reader.at < reader.end:
         filters.append(reader.string())
-        _check_filter(filters[-1])
+        _check_filter(filters[-1], version)
     if not filters:
         raise protocol_error("an UNSUBSCRIBE without a filter")
     return Unsubscribe(packet_id=packet_id, filters=filters, properties=properties)
@@ -223,6 +226,8 @@ def _unsubscribe(reader: Reader, _: Kind, version: int) -> Unsubscribe:
 def _suback(reader: Reader, kind: Kind, version: int) -> Suback:
     packet_id = _packet_id(reader)
     properties = read_properties(reader, kind) if version == V5 else {}
+    if kind is Kind.UNSUBACK and version == V3:
+        reader.finish()  # 3.1.1 has no reasons there
     return Suback(kind=kind, packet_id=packet_id, reasons=list(reader.rest()), properties=properties)
 
 

@@ -24,7 +24,7 @@ def _ratio(part: Floats | float, whole: Floats, *, out: Floats, where: Flags) ->
 def mm1_delay_s(rate_hz: Floats, service_hz: Floats) -> Floats:
     """Time in an M/M/1 queue (Eq. 3); NaN where it is not stable."""
     spare = np.asarray(service_hz - rate_hz, np.float64)
-    return _ratio(1.0, spare, out=np.full(spare.shape, np.nan), where=spare > 0)
+    return _ratio(1.0, spare, out=np.full(spare.shape, np.nan), where=spare > LEAST_SPARE * service_hz)
 
 
 def processor_sharing_delay_s(rate_hz: Floats, service_s: Floats) -> Floats:
@@ -37,7 +37,7 @@ def fifo_delay_s(rate_hz: Floats, service_s: Floats, second_s2: Floats, lane: In
     """Time in M/G/1 FIFO queues fed by streams of different sizes (Pollaczek-Khinchine)."""
     load = sum_by(lane, rate_hz * service_s, lanes)
     residual = sum_by(lane, rate_hz * second_s2, lanes) / 2
-    wait = _ratio(residual, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
+    wait = _ratio(residual, 1 - load, out=np.full(lanes, np.nan), where=load < 1 - LEAST_SPARE)
     return wait[lane] + service_s
 
 
@@ -54,7 +54,7 @@ def batch_fifo_delay_s(
     # E[(batch work)^2] = sum E[S_i^2] + sum over ordered pairs E[S_i] E[S_j]
     square = rate_hz * (second_s2 + service_s * service_s * others)
     work = sum_by(lane, square, lanes) / 2
-    found = _ratio(work, 1 - load, out=np.full(lanes, np.nan), where=load < 1)
+    found = _ratio(work, 1 - load, out=np.full(lanes, np.nan), where=load < 1 - LEAST_SPARE)
     ahead = others / 2 * service_s
     return found[lane] + ahead - smaller_of(late_s, ahead) + service_s
 

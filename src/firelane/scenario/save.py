@@ -40,10 +40,11 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
     A link is followed and the file's mode kept; what is no file (a device, a pipe) is written to as it is.
     """
     raw = content.encode() if isinstance(content, str) else content
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        target.write_bytes(raw)
+    given = Path(path)
+    if str(path).startswith("/dev/") or (given.exists() and not given.is_file()):
+        given.write_bytes(raw)
         return
+    target = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as draft:
@@ -51,7 +52,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
         mode = target.stat().st_mode if target.exists() else 0o666 & ~_umask()
         os.chmod(name, stat.S_IMODE(mode))
         os.replace(name, target)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from firelane.arrays import Flags, Floats, sum_by
+from firelane.scenario.model import LEAST_SPARE
 from firelane.scenario.routes import Routes
+
+FULL = 1 - LEAST_SPARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,8 +53,8 @@ def upstream(routes: Routes) -> Upstream:
     switch_in_hz = rate * _through(out_load)[r.stream_subscriber]
     switch_load = sum_by(r.stream_lane, switch_in_hz * r.switch_s(), len(r.lanes))
     topic_stable = sum_by(r.source_topic, ~source_stable, len(r.topics)) == 0
-    broker_in_keeps_up = not input_hz or broker_in_hz < input_hz
-    exchange_stable = (out_load < 1)[r.stream_subscriber] & (switch_load < 1)[r.stream_lane] & broker_in_keeps_up
+    broker_in_keeps_up = not input_hz or broker_in_hz < input_hz * FULL
+    exchange_stable = (out_load < FULL)[r.stream_subscriber] & (switch_load < FULL)[r.stream_lane] & broker_in_keeps_up
     return Upstream(
         arriving_hz=arriving_hz,
         stream_rate_hz=switch_in_hz * _through(switch_load)[r.stream_lane],
@@ -77,7 +80,7 @@ def _publishers(r: Routes) -> tuple[Floats, Floats, Flags]:
     load = sum_by(r.source_lane[inside], work[inside], lanes)
     loss = np.array([lane.link.loss for lane in r.publisher_lanes] + [0.0])
     through = np.append(_through(load), 1.0) * (1 - loss)  # -1 picks the last: no link at all
-    return load, r.source_rate_hz * through[r.source_lane], np.append(load < 1, True)[r.source_lane]
+    return load, r.source_rate_hz * through[r.source_lane], np.append(load < FULL, True)[r.source_lane]
 
 
 def _through(load: Floats | float) -> Floats:
@@ -90,18 +93,18 @@ def _notes(r: Routes, publisher_load: Floats, broker_in_hz: float, out_load: Flo
     notes = [
         f"the publishers' link {lane.name} is saturated: load {load:.2f}"
         for lane, load in zip(r.publisher_lanes, publisher_load, strict=True)
-        if load >= 1
+        if load >= FULL
     ]
-    if input_hz and broker_in_hz >= input_hz:
+    if input_hz and broker_in_hz >= input_hz * FULL:
         notes.append(f"the broker's input is saturated: {broker_in_hz:.0f} Hz of {input_hz:.0f} Hz")
     notes += [
         f"the broker's output to {name} is saturated: load {load:.2f}"
         for name, load in zip(r.subscribers, out_load, strict=True)
-        if load >= 1
+        if load >= FULL
     ]
     notes += [
         f"the switch before {lane.name} is saturated: load {load:.2f}"
         for lane, load in zip(r.lanes, switch_load, strict=True)
-        if load >= 1
+        if load >= FULL
     ]
     return notes

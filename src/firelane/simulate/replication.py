@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +21,19 @@ WARM_UP = 0.1  # share of the run that is simulated but not counted
 Rng = np.random.Generator
 
 
+class Delays:
+    """Sums and counts of the delays in one stage, per topic or stream; of what has left it."""
+
+    def __init__(self, places: int) -> None:
+        self.sum = np.zeros(places)
+        self.count = np.zeros(places)
+
+    def add(self, place: Ints, delay: Floats) -> None:
+        """Some more."""
+        self.sum += np.bincount(place, delay, minlength=len(self.sum))
+        self.count += np.bincount(place, minlength=len(self.sum))
+
+
 @dataclass(slots=True)
 class Outcome:
     """What happened in one replication after its warm-up.
@@ -36,8 +49,7 @@ class Outcome:
     window_s: float
     events: int
     seconds: float
-    stage_topic_s: dict[str, Floats] = field(default_factory=dict)  # mean by traffic topic
-    stage_stream_s: dict[str, Floats] = field(default_factory=dict)  # mean by stream
+    stages: dict[str, Delays]  # of publisher and broker_in by traffic topic, of broker_out and switch by stream
 
 
 def replicate(
@@ -90,8 +102,8 @@ class _Run:
         self._counted_from = self._clock
         self._published = np.zeros(self._topics, np.int64)
         self._lost = np.zeros(self._topics, np.int64)
-        self._means = {name: _Means(self._topics) for name in ("publisher", "broker_in")}
-        self._means |= {name: _Means(self._streams) for name in ("broker_out", "switch")}
+        self._means = {name: Delays(self._topics) for name in ("publisher", "broker_in")}
+        self._means |= {name: Delays(self._streams) for name in ("broker_out", "switch")}
         self._waiting_before = self._waiting()
 
     def step(self, count: int) -> None:
@@ -128,9 +140,10 @@ class _Run:
         service = size * stages.publisher_per_byte_s[source] + stages.publisher_overhead_s[source]
         ready = time.copy()
         fifo(lane, service, self._publisher_free, ready)
-        ready += stages.publisher_propagation_s[lane]
-        self._add("publisher", traffic.source_topic[source], ready - time)
-        ready, source, size = self._held["publisher"].release(self._clock, ready, source, size)
+        # Propagation delays a whole Poisson stream alike, which changes nothing but the delay itself.
+        delay = ready - time + stages.publisher_propagation_s[lane]
+        ready, source, size, delay = self._held["publisher"].release(self._clock, ready, source, size, delay)
+        self._add("publisher", traffic.source_topic[source], delay)
         stays = self._rng.random(len(ready)) >= stages.publisher_loss[stages.publisher_lane[source]]
         count_topics(traffic, source[~stays], self._lost)
         return ready[stays], source[stays], size[stays]
@@ -139,8 +152,9 @@ class _Run:
         ready = time.copy()
         service = self._rng.standard_exponential(len(ready)) * self._system.stages.broker_in_s
         fifo(np.zeros(len(ready), np.int64), service, self._broker_free, ready)
-        self._add("broker_in", self._system.traffic.source_topic[source], ready - time)
-        return self._held["broker_in"].release(self._clock, ready, time, source, size)
+        ready, born, source, size = self._held["broker_in"].release(self._clock, ready, time, source, size)
+        self._add("broker_in", self._system.traffic.source_topic[source], ready - born)
+        return ready, born, source, size
 
     def _fan_out(self, copies: int, time: Floats, born: Floats, source: Ints, size: Floats) -> None:
         """Copies of what the broker has taken in, and on with them to their links."""
@@ -165,8 +179,11 @@ class _Run:
         before, born, stream, service, kept = columns
         ready = before.copy()
         fifo(server, self._rng.standard_exponential(len(ready)) * mean_s, free_at, ready)
-        self._add(stage, _named(stream)[kept], (ready - before)[kept])
-        return self._held[stage].release(self._clock, ready, born, stream, service, kept)
+        ready, born, stream, service, kept, delay = self._held[stage].release(
+            self._clock, ready, born, stream, service, kept, ready - before
+        )
+        self._add(stage, _named(stream)[kept], delay[kept])
+        return ready, born, stream, service, kept
 
     def _transmit(self, copies: int, born: Floats, arrive: Floats, stream: Any, service: Floats, kept: Any) -> None:
         at = 0
@@ -194,8 +211,7 @@ class _Run:
             window_s=self._clock - self._counted_from,
             events=self._events,
             seconds=seconds,
-            stage_topic_s={name: self._means[name].mean() for name in ("publisher", "broker_in")},
-            stage_stream_s={name: self._means[name].mean() for name in ("broker_out", "switch")},
+            stages=self._means,
         )
 
     def _waiting(self) -> Ints:
@@ -214,21 +230,6 @@ class _Run:
 def _named(stream: Any) -> Any:
     """The stream of each copy, also of those marked as lost on the link."""
     return np.where(stream < 0, -1 - stream, stream)
-
-
-class _Means:
-    """Sums and counts of delays per place."""
-
-    def __init__(self, places: int) -> None:
-        self._sum = np.zeros(places)
-        self._count = np.zeros(places)
-
-    def add(self, place: Ints, delay: Floats) -> None:
-        self._sum += np.bincount(place, delay, minlength=len(self._sum))
-        self._count += np.bincount(place, minlength=len(self._sum))
-
-    def mean(self) -> Floats:
-        return self._sum / np.maximum(1, self._count)
 
 
 class _Held:

@@ -83,6 +83,7 @@ class _Result:
         keeps_up = (np.cumsum(self._load, axis=1) < 1 - LEAST_SPARE)[network.stream_lane, self._class]
         self._stable = keeps_up & self._before.stable
         bounded = keeps_up | ~self._growing()[network.stream_lane]
+        self._settles = bounded & self._before.stable
         self._delay_known = bounded & self._before.exchange_stable & (self._delivered > 0)
 
     def metrics(self, plan: Plan | None, seed: int) -> Metrics:
@@ -161,7 +162,7 @@ class _Result:
         notes = list(self._before.notes)
         if not self._system.per_subscription:
             notes.append("so many subscriptions that percentiles are kept per class only")
-        grown = abs(self._queued - self._total(lambda one: one.waiting_before))[self._delay_known].sum()
+        grown = abs(self._queued - self._total(lambda one: one.waiting_before))[self._settles].sum()
         if grown > UNSETTLED * self._published.sum():
             notes.append("the queues had not settled when counting began; simulate more publications")
         unlimited = np.array([lane.link.buffer_messages is None for lane in self._routes.lanes], np.bool_)
@@ -177,17 +178,26 @@ class _Result:
             return {}
         delay_sum = self._total(lambda one: one.tally.delay_sum)
         total = delay_sum / np.maximum(1, self._delivered)
-        topic, outcomes = self._system.stream_published, self._outcomes
+        topic = self._system.stream_published
         means = {
-            "publisher": _mean([one.stage_topic_s["publisher"][topic] for one in outcomes]),
-            "broker_in": _mean([one.stage_topic_s["broker_in"][topic] for one in outcomes]),
-            "broker_out": _mean([one.stage_stream_s["broker_out"] for one in outcomes]),
-            "switch": _mean([one.stage_stream_s["switch"] for one in outcomes]),
+            "publisher": self._stage("publisher")[topic],
+            "broker_in": self._stage("broker_in")[topic],
+            "broker_out": self._stage("broker_out"),
+            "switch": self._stage("switch"),
         }
         means["link"] = total - means["broker_in"] - means["broker_out"] - means["switch"]
         means["end_to_end"] = total + means["publisher"]
-        means = {name: np.where(self._delay_known, mean, np.nan) for name, mean in means.items()}
-        return {name: class_mean(mean, self._delivered, self._class) for name, mean in means.items()}
+        for name, mean in means.items():
+            known = self._delay_known & (self._before.stable if name in ("publisher", "end_to_end") else True)
+            means[name] = np.where(known, mean, np.nan)
+        by_class = {name: class_mean(mean, self._delivered, self._class) for name, mean in means.items()}
+        return by_class if by_class["link"] else {}
+
+    def _stage(self, name: str) -> Floats:
+        """Mean delay in a stage, over all replications."""
+        count = np.sum([one.stages[name].count for one in self._outcomes], axis=0)
+        total = np.sum([one.stages[name].sum for one in self._outcomes], axis=0)
+        return np.asarray(total / np.maximum(1, count), np.float64)
 
     def _class_extra(self, klass: int, priority: Ints) -> dict[str, Any]:
         """Percentiles of a class, and standard errors from the spread between replications."""
@@ -211,10 +221,6 @@ class _Result:
         published = one.published[self._system.stream_published][inside].sum()
         delay = one.tally.delay_sum[inside].sum() / delivered if delivered else np.nan
         return delay, delivered / published if published else np.nan
-
-
-def _mean(per_run: list[Floats]) -> Floats:
-    return np.asarray(np.mean(per_run, axis=0), np.float64)
 
 
 def _number(value: float) -> float | None:
