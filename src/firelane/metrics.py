@@ -76,7 +76,7 @@ class Metrics:
         return np.asarray(self.table.column(name).to_numpy(zero_copy_only=False))
 
     def utility(self) -> dict[str, float]:
-        """Achieved and most utility, and both readings of the rate (contracts, "Utility rate")."""
+        """Achieved and most utility, and both readings of the rate (docs/reference/plan-and-metrics.md)."""
         achieved, most = self.column("utility"), self.column("utility_max")
         worth = most > 0
         return {

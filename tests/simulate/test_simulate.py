@@ -96,7 +96,7 @@ def test_a_finite_buffer_loses_what_the_mm1k_formula_says():
 
 @pytest.mark.parametrize("load", [0.5, 1.5])
 def test_the_table_accounts_for_every_message(load):
-    """Contracts: due = delivered + dropped by reason + queued; here links lose some, and at most 50 waited before."""
+    """Due = delivered + dropped by reason + queued; here links lose some, and at most 50 waited before."""
     data = plain_data(one_link(load, loss=0.3, buffer=50))
     data["links"]["up"] = {"bandwidth": "20 Mbps", "loss": 0.1, "overhead": 0}
     data["publishers"]["p"]["link"] = "up"

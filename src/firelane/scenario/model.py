@@ -245,7 +245,7 @@ def scenario_type() -> TypeAdapter[Scenario]:
 
 
 def overhead_bytes(payload_bytes: float, topic: str, link: Link) -> float:
-    """What the wire adds to one message's payload (contracts, "Size")."""
+    """What the wire adds to one message's payload (docs/reference/scenario.md, `overhead`)."""
     if link.overhead_bytes is not None:
         return link.overhead_bytes
     name_bytes = len(topic.encode())

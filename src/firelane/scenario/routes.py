@@ -2,7 +2,7 @@
 
 A *stream* is what one subscriber gets of one topic: the unit that queues see. A *claim* is one
 subscription's interest in a stream; filters of one subscriber that overlap claim the same stream, which
-is carried once, by the claim with the best class (contracts, "Deliveries due").
+is carried once, by the claim with the best class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a link really carries under a plan, and drop rates raised until it can.
 
-Filters of one subscriber that overlap make one copy of a message, at the lowest of their drop rates
-(contracts, "Deliveries due"), so a link may carry more than the flows' own loads add up to.
+Filters of one subscriber that overlap make one copy of a message, at the lowest of their drop rates,
+so a link may carry more than the flows' own loads add up to.
 """
 
 from __future__ import annotations
