@@ -29,6 +29,7 @@ demo: $(VENV)/installed
 	$(BIN)/firelane demo
 
 test: $(VENV)/developed
+	tools/system-packages
 	$(BIN)/pytest -n 2 -m 'not soak'
 
 fast: $(VENV)/developed
@@ -45,9 +46,11 @@ format: $(VENV)/developed
 	$(BIN)/ruff format .
 
 bench: $(VENV)/developed
+	tools/system-packages
 	$(BIN)/firelane bench
 
 soak: $(VENV)/developed
+	tools/system-packages
 	$(BIN)/pytest -m soak
 
 reproduce: $(VENV)/developed

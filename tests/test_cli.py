@@ -264,3 +264,41 @@ def test_a_scenario_without_subscribers_can_be_looked_at(good):
     good.write_text("name: x\ntopics: {a: {size: 1}}\npublishers: {p: {publishes: {a: 1}}}\n")
     for verb in ("check", "predict", "tune", "simulate"):
         assert firelane(verb, good).exit_code == 0, verb
+
+
+def test_a_password_piped_in_becomes_a_hash_of_it():
+    from argon2 import PasswordHasher
+
+    result = CliRunner().invoke(main, ["password"], input=b"caf\xc3\xa9 #1\nnot this\n")
+    assert result.exit_code == 0
+    assert PasswordHasher().verify(result.stdout.removesuffix("\n"), "café #1")
+    assert result.stderr == ""
+
+
+def test_a_password_is_asked_for_twice_and_only_the_hash_is_printed(monkeypatch):
+    from argon2 import PasswordHasher
+
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    result = CliRunner().invoke(main, ["password"], input="typed\nmistyped\nright\nright\n")
+    assert PasswordHasher().verify(result.stdout.removesuffix("\n"), "right")
+    assert "do not match" in result.stderr
+    assert "typed" not in result.output
+
+
+def test_no_password_is_an_error_in_one_line():
+    for nothing in ("", "\n"):
+        result = CliRunner().invoke(main, ["password"], input=nothing)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert result.stderr == "firelane: there is no password in the input; type one, or pipe it in\n"
+
+
+def test_a_file_that_only_serves_is_good_but_nothing_to_work_on(tmp_path):
+    path = tmp_path / "broker.yaml"
+    path.write_text("name: broker\nexchange: {anonymous: always}\n")
+    assert firelane("check", path).exit_code == 0
+    for verb in ("predict", "simulate", "tune"):
+        result = firelane(verb, path)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert result.stderr.splitlines()[-1].startswith("firelane: topics: there are none")

@@ -14,7 +14,9 @@ import pytest
 
 from firelane.cli import main
 from firelane.metrics import SCHEMA
+from firelane.scenario import from_text
 from firelane.scenario.model import Broker, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
+from firelane.scenario.settings import AccessRule, ExchangeSettings, Limits, Tls, Token, Upstream, User, WebSocket
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "firelane").rglob("*.py"))
@@ -89,12 +91,48 @@ def test_every_verb_and_option_is_documented():
 
 def test_every_scenario_key_is_documented():
     text = (ROOT / "docs" / "reference" / "scenario.md").read_text()
-    definitions = scenario_type().json_schema(by_alias=True)
     for kind in (Scenario, Link, Topic, Publisher, Subscriber, Need, Broker):
-        schema = definitions if kind is Scenario else definitions["$defs"][kind.__name__]
-        assert len(schema["properties"]) == len(fields(kind))
-        for key in schema["properties"]:
+        for key in keys(kind):
             assert f"`{key}`" in text, f"{kind.__name__}.{key} is not in scenario.md"
+
+
+def keys(kind: type) -> list[str]:
+    """How a part of a scenario names its fields in YAML."""
+    definitions = scenario_type().json_schema(by_alias=True)
+    schema = definitions if kind is Scenario else definitions["$defs"][kind.__name__]
+    assert len(schema["properties"]) == len(fields(kind))
+    return list(schema["properties"])
+
+
+def section(document: str, heading: str) -> str:
+    """What stands under a heading, up to the next one."""
+    (_, after) = (ROOT / "docs" / "reference" / document).read_text().split(f"# {heading}\n")
+    return after.split("\n#")[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"),
+    [
+        (ExchangeSettings, "`exchange`"),
+        (WebSocket, "`exchange`"),
+        (AccessRule, "`exchange.access`"),
+        (User, "`exchange.users.<name>`"),
+        (Token, "`exchange.tokens.<name>`"),
+        (Limits, "`exchange.limits`"),
+        (Tls, "`exchange.tls`"),
+        (Upstream, "`exchange.upstream`"),
+    ],
+)
+def test_every_setting_of_the_exchange_is_documented_in_its_section(kind, heading):
+    rows = [line for line in section("scenario.md", heading).splitlines() if line.startswith("| `")]
+    for key in keys(kind):
+        assert any(f"`{key}`" in row for row in rows), f"{kind.__name__}.{key} is not under {heading}"
+
+
+def test_the_example_of_the_exchange_settings_is_good():
+    (example,) = code_blocks(ROOT / "docs" / "reference" / "scenario.md", "yaml")
+    settings = from_text(example.replace("$...", "$c2FsdHNhbHQ$aGFzaA")).exchange
+    assert settings.users["commander"].roles == ("command",)
 
 
 def test_every_metrics_column_is_documented():

@@ -351,6 +351,43 @@ def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) ->
 
 
 @main.command()
+@click.argument("scenario", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
+@click.option("--mqtt-port", type=click.IntRange(0, 65_535), default=1883, show_default=True, help="0: any free port.")
+@click.option("--http-port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0: any free port.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="firelane-data",
+    show_default=True,
+    help="Where sessions and messages are kept.",
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As exchange.keep_alive=60s.")
+def serve(
+    scenario: str | None, host: str, mqtt_port: int, http_port: int, data_dir: Path, assignments: tuple[str, ...]
+) -> None:
+    """Run an exchange: an MQTT 3.1.1 and 5 broker that any client can use, and its web side.
+
+    One line says when it is ready. SIGTERM and Ctrl-C end it in order, SIGHUP reads the settings again. Settings are
+    under `exchange:` in SCENARIO; --set and variables such as FIRELANE_EXCHANGE__KEEP_ALIVE=60s override them.
+    """
+    import os
+
+    from firelane.scenario.overrides import load_exchange
+    from firelane.serve import serve as run
+
+    run(
+        lambda: load_exchange(scenario, assignments, os.environ),
+        host=host,
+        mqtt_port=mqtt_port,
+        http_port=http_port,
+        data_dir=data_dir,
+        ready=click.echo,
+        complain=lambda line: click.echo(f"firelane: {line}", err=True),
+    )
+
+
+@main.command()
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Short runs: seconds, and numbers that only show that it works.")
 @click.option(
@@ -358,7 +395,7 @@ def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) ->
 )
 @_json
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
-    """Measure Firelane side by side with its peers, in one run: simulator, optimiser, end-to-end (or all)."""
+    """Measure Firelane side by side with its peers, in one run: brokers, simulator, optimiser, end-to-end (or all)."""
     from firelane import bench as benchmarks
 
     measures = benchmarks.run(name, quick=quick)
@@ -369,6 +406,24 @@ def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> N
         _print_json([one.to_data() for one in measures])
     else:
         benchmarks.show(measures)
+
+
+@main.command()
+def password() -> None:
+    """Ask for a password, twice and unseen, and print the argon2id hash that `exchange.users` keeps.
+
+    When something is piped into it, its first line is the password.
+    """
+    from firelane.exchange.access import hashed
+
+    if sys.stdin.isatty():
+        typed = click.prompt("Password", hide_input=True, confirmation_prompt="Again", err=True)
+        given = typed.encode(errors="surrogateescape")
+    else:
+        given = sys.stdin.buffer.readline().rstrip(b"\r\n")
+    if not given:
+        raise FirelaneError("there is no password in the input; type one, or pipe it in")
+    click.echo(hashed(given))
 
 
 def _counted(things: str, count: int) -> str:

@@ -3,6 +3,8 @@
     FirelaneError               show this to the user in one line
     |-- ScenarioError           a scenario file or value is wrong
     |-- PlanError               a plan cannot be read or does not fit its scenario
+    |-- StoreError              the folder that keeps an exchange's data cannot be used
+    |-- ServeError              an exchange cannot be started
     `-- InfeasibleError         no plan meets the minimum shares and loss bounds
 
 Anything else that escapes is a bug and keeps its traceback.
@@ -38,6 +40,19 @@ class ScenarioError(FirelaneError):
 
 class PlanError(FirelaneError):
     """A plan that cannot be read, written or applied to the scenario at hand."""
+
+
+class StoreError(FirelaneError):
+    """Kept data that cannot be read or written: `path` (a file or folder) and `problem`."""
+
+    def __init__(self, problem: str, *, path: str) -> None:
+        self.problem = problem
+        self.path = path
+        super().__init__(f"{path}: {problem}")
+
+
+class ServeError(FirelaneError):
+    """An exchange cannot listen where it should, or with what it was given."""
 
 
 class InfeasibleError(FirelaneError):

@@ -48,12 +48,12 @@ BANDWIDTH = Quantity(name="bandwidth", example="8 Mbps", units=_SI_BITS, above_z
 DURATION = Quantity(
     name="duration",
     example="2 ms",
-    units={"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    units={"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0},
 )
 SIZE = Quantity(
     name="size",
     example="120 B",
-    units={"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "KiB": 1024.0, "MiB": 1024.0**2},
+    units={"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3},
 )
 RATE = Quantity(
     name="rate",

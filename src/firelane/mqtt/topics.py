@@ -1,4 +1,4 @@
-"""What makes a topic name or a topic filter valid (MQTT 5, section 4.7)."""
+"""What makes a topic name or a topic filter valid, and which topics a filter stands for (MQTT 5, section 4.7)."""
 
 from __future__ import annotations
 
@@ -35,3 +35,56 @@ def _string_problem(text: str, what: str) -> str | None:
     if len(encoded) > LONGEST_BYTES:
         return f"a {what} may have at most {LONGEST_BYTES} bytes"
     return None
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Whether the filter matches the topic."""
+    if topic_filter == topic:
+        return True
+    if "+" not in topic_filter and "#" not in topic_filter:
+        return False
+    return covers(topic_filter, topic)  # a topic is the filter that matches nothing else
+
+
+def covers(outer: str, inner: str) -> bool:
+    """Whether `outer` matches every topic that `inner` matches."""
+    (wide, open_end), (narrow, inner_open) = _levels(outer), _levels(inner)
+    if len(narrow) < len(wide) or (not open_end and (inner_open or len(narrow) > len(wide))):
+        return False
+    if wide[0] == "+" and narrow[0].startswith("$"):
+        return False
+    return all(here in ("+", there) for here, there in zip(wide, narrow, strict=False))
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether some topic matches both filters."""
+    return intersection(one, other) is not None
+
+
+def intersection(one: str, other: str) -> str | None:
+    """The filter that matches exactly the topics that both filters match; None if there are none."""
+    (short, short_open), (long, long_open) = sorted((_levels(one), _levels(other)), key=lambda parts: len(parts[0]))
+    if len(short) < len(long) and not short_open:
+        return None
+    if {short[0][:1], long[0][:1]} == {"+", "$"}:
+        return None
+    both = [there if here == "+" else here for here, there in zip(short, long, strict=False)]
+    if any(there not in ("+", here) for here, there in zip(both, long, strict=False)):
+        return None
+    return "/".join(both + long[len(short) :] + ["#"] * (short_open and long_open))
+
+
+def plain_filter(topic_filter: str) -> str:
+    """The filter that decides what is matched: that of `$share/group/filter`, else the filter itself."""
+    return topic_filter.split("/", 2)[-1] if topic_filter.startswith("$share/") else topic_filter
+
+
+def _levels(topic_filter: str) -> tuple[list[str], bool]:
+    """The levels before a final `#`, and whether there is one.
+
+    `#` is read as `+/#` and `/#` as `/+/#`: no topic is empty, so they match the same.
+    """
+    levels = topic_filter.split("/")
+    if levels[-1] != "#":
+        return levels, False
+    return levels[:-1] + ["+"] * (topic_filter in ("#", "/#")), True

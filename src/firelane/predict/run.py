@@ -19,7 +19,7 @@ from firelane.metrics import Metrics, class_mean, link_loads, make_metrics
 from firelane.predict import queues
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, plain_plan
-from firelane.scenario.routes import Routes, routes
+from firelane.scenario.routes import Routes, some_routes
 from firelane.scenario.upstream import Upstream, upstream
 
 Arrivals = Literal["fan-out", "independent", "paper"]
@@ -33,7 +33,7 @@ def predict(scenario: Scenario | Routes, plan: Plan | None = None, *, arrivals: 
     `arrivals` chooses the model of the link: batches by fan-out (exact), independent Poisson streams
     (Cobham), or the paper's Eq. 4 and 5.
     """
-    network = scenario if isinstance(scenario, Routes) else routes(scenario)
+    network = some_routes(scenario)
     return _Prediction(network, upstream(network), arrivals).metrics(plan)
 
 

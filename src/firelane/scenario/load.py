@@ -12,27 +12,35 @@ from typing import Any
 from pydantic import ValidationError
 
 from firelane.errors import ScenarioError
-from firelane.mqtt import TopicTree, filter_problem, topic_problem
+from firelane.mqtt import TopicTree, filter_problem, numbered, topic_problem
 from firelane.scenario.model import DEFAULT_LINK, Scenario, scenario_type
 from firelane.scenario.yaml_text import MOST_BYTES, parse_yaml
 
 
 def load(source: str | Path) -> Scenario:
     """The scenario in a file, or the shipped one of that name (`office-fire`, `firedex`, ...)."""
-    shipped = None if os.path.exists(source) else shipped_scenarios().get(str(source))
-    return from_text(_read(shipped or Path(source)), source=str(source))
+    return from_data(read_data(source), source=str(source))
 
 
 def from_text(text: str, *, source: str = "") -> Scenario:
     """The scenario in a YAML text."""
-    data = parse_yaml(text, source)
+    return from_data(_as_mapping(parse_yaml(text, source), source), source=source)
+
+
+def read_data(source: str | Path) -> dict[str, Any]:
+    """The plain data in a scenario's file, not yet checked."""
+    shipped = None if os.path.exists(source) else shipped_scenarios().get(str(source))
+    return _as_mapping(parse_yaml(_read(shipped or Path(source)), str(source)), str(source))
+
+
+def _as_mapping(data: Any, source: str) -> dict[str, Any]:
     if data is None:
         raise ScenarioError("the file is empty; see `firelane generate office-fire` for one to start from",
                             source=source)  # fmt: skip
     if not isinstance(data, dict):
         raise ScenarioError("this is not a scenario: it must be a mapping that starts with e.g. `name: mine`",
                             source=source)  # fmt: skip
-    return from_data(data, source=source)
+    return data
 
 
 def from_data(data: Mapping[str, Any], *, source: str = "") -> Scenario:
@@ -70,7 +78,7 @@ def check(scenario: Scenario, *, source: str = "") -> None:
         for topic in publisher.publishes:
             if topic not in scenario.topics:
                 raise _unknown(topic, "topic", scenario.topics, f"publishers.{name}.publishes", source)
-    tree = TopicTree(scenario.topics)
+    tree = numbered(scenario.topics)
     good: set[str] = set()
     for name, subscriber in scenario.subscribers.items():
         if subscriber.link not in links:
@@ -82,8 +90,10 @@ def check(scenario: Scenario, *, source: str = "") -> None:
 
 
 def _check_names(scenario: Scenario, source: str) -> None:
-    for section in ("links", "publishers", "subscribers", "brokers"):
-        for name in getattr(scenario, section):
+    sections = {one: getattr(scenario, one) for one in ("links", "publishers", "subscribers", "brokers")}
+    sections |= {f"exchange.{one}": getattr(scenario.exchange, one) for one in ("users", "tokens")}
+    for section, names in sections.items():
+        for name in names:
             if not name or (not name.isascii() and not _is_unicode(name)):
                 raise ScenarioError(f'"{name}" is not a name; write letters and digits', key=section, source=source)
 
@@ -95,7 +105,7 @@ def _is_unicode(name: str) -> bool:
         return False
 
 
-def _check_filter(topic_filter: str, tree: TopicTree, scenario: Scenario, key: str, source: str) -> None:
+def _check_filter(topic_filter: str, tree: TopicTree[int], scenario: Scenario, key: str, source: str) -> None:
     if problem := filter_problem(topic_filter):
         raise ScenarioError(problem, key=f"{key}.{topic_filter}", source=source)
     if topic_filter.startswith("$share/"):
@@ -152,11 +162,14 @@ _BY_KIND = {
     "int": "is not a whole number; write e.g. 9",
     "finite_number": "is not a whole number; write e.g. 9",
     "bool": "is neither true nor false; write one of them",
+    "tuple": "is not a list; write e.g. [a, b]",
+    "too_short": "is empty; write at least one, or leave the key out",
 }
 
 
 def _plain_words(error: Any) -> str:
-    kind, given = error["type"], error.get("input")
+    kind = error["type"]
+    given = "this" if _may_be_secret(error["loc"]) else f'"{_short(error.get("input"))}"'
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if kind in _UNKNOWN_KEY:
@@ -164,13 +177,21 @@ def _plain_words(error: Any) -> str:
     if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
         return "this key is missing; add it"
     if kind in ("dataclass_type", "dict_type", "mapping_type"):
-        return f'"{_short(given)}" is not a mapping; write keys and values, e.g. {{key: value}}'
+        return f"{given} is not a mapping; write keys and values, e.g. {{key: value}}"
     if kind == "literal_error":
-        return f'"{_short(given)}" is not one of {error["ctx"]["expected"]}'
+        return f"{given} is not one of {error['ctx']['expected']}"
     for start, words in _BY_KIND.items():
         if kind.startswith(start):
-            return f'"{_short(given)}" {words}'
-    return f'"{_short(given)}" is wrong here: {error["msg"].replace("Input should", "it should")}'
+            return f"{given} {words}"
+    return f"{given} is wrong here: {error['msg'].replace('Input should', 'it should')}"
+
+
+def _may_be_secret(location: tuple[Any, ...]) -> bool:
+    """Whether a password or token may stand here, in its place or by mistake: then it is not repeated."""
+    if location[:1] != ("exchange",):
+        return False
+    section, *inside = location[1:] or ("",)
+    return section in ("", "users", "tokens") or (section == "upstream" and inside in ([], ["password"]))
 
 
 def _keys_at(location: tuple[Any, ...]) -> Iterable[str]:
@@ -179,7 +200,12 @@ def _keys_at(location: tuple[Any, ...]) -> Iterable[str]:
     definitions = schema.get("$defs", {})
     for part in location[:-1]:
         schema = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
-        schema = schema.get("properties", {}).get(str(part)) or schema.get("additionalProperties") or {}
+        schema = (
+            schema.get("properties", {}).get(str(part))
+            or schema.get("additionalProperties")
+            or schema.get("items")
+            or {}
+        )
         for choice in schema.get("anyOf", ()):
             if "$ref" in choice:
                 schema = choice

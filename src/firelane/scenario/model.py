@@ -15,7 +15,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, WEIGHT, Quantity
+from firelane.scenario.fields import STRICT, optional
+from firelane.scenario.settings import ExchangeSettings
+from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, WEIGHT
 
 UtilityKind = Literal["log", "linear", "saturating", "step", "piecewise"]
 MOST_PRIORITIES = 16
@@ -27,10 +29,6 @@ LEAST_SPARE = 1e-9  # a queue with less spare capacity is saturated: the rest is
 # TCP with time stamps 32; then packet type, topic length and an empty MQTT 5 property list.
 TCP_IP_ETHERNET_BYTES = 66
 MQTT_FIXED_BYTES = 1 + 2 + 1
-
-
-def _optional(quantity: Quantity) -> BeforeValidator:
-    return BeforeValidator(lambda value: None if value is None else quantity.parse(value))
 
 
 def _overhead(value: object) -> float | None:
@@ -73,10 +71,9 @@ def _points(value: object) -> tuple[tuple[float, float], ...] | None:
     return points
 
 
-_OptionalDuration = Annotated[float | None, _optional(DURATION)]
-_OptionalShare = Annotated[float | None, _optional(SHARE)]
-_OptionalRate = Annotated[float | None, _optional(RATE)]
-_Strict: ConfigDict = {"extra": "forbid"}
+_OptionalDuration = Annotated[float | None, optional(DURATION)]
+_OptionalShare = Annotated[float | None, optional(SHARE)]
+_OptionalRate = Annotated[float | None, optional(RATE)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +84,17 @@ class Need:
     must arrive); `points` is the curve of `piecewise`, scaled by `weight`.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     utility: UtilityKind = "log"
     weight: Annotated[float, BeforeValidator(WEIGHT.parse)] = 1.0
-    knee: Annotated[float | None, _optional(SHARE)] = None
+    knee: Annotated[float | None, optional(SHARE)] = None
     points: Annotated[tuple[tuple[float, float], ...] | None, BeforeValidator(_points)] = None
     max_delay_s: Annotated[_OptionalDuration, Field(alias="max_delay")] = None
     max_loss: _OptionalShare = None
     min_share: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
     category: str | None = None
-    tolerance: Annotated[float | None, _optional(WEIGHT)] = None
+    tolerance: Annotated[float | None, optional(WEIGHT)] = None
     keep: Literal["all", "latest"] = "all"
 
     def __post_init__(self) -> None:
@@ -120,9 +117,9 @@ class Need:
 class Link:
     """A link shared by all who name it (`each`: one apiece); without a bandwidth it is never the bottleneck."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    bandwidth_bps: Annotated[float | None, _optional(BANDWIDTH), Field(alias="bandwidth")] = None
+    bandwidth_bps: Annotated[float | None, optional(BANDWIDTH), Field(alias="bandwidth")] = None
     buffer_messages: Annotated[int | None, Field(alias="buffer", ge=1, le=MOST_BUFFER)] = None
     propagation_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="propagation")] = 0.0
     loss: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
@@ -141,9 +138,9 @@ class Link:
 class Topic:
     """A topic's payloads: their mean size, and exponential, fixed or as sampled (a list of sizes)."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    size_bytes: Annotated[float | None, _optional(SIZE), Field(alias="size")] = None
+    size_bytes: Annotated[float | None, optional(SIZE), Field(alias="size")] = None
     sizes: Annotated[Literal["exponential", "fixed"] | tuple[float, ...], BeforeValidator(_sizes)] = "exponential"
 
     def __post_init__(self) -> None:
@@ -173,7 +170,7 @@ class Topic:
 class Publisher:
     """Who publishes what how often; its optional link is the unmanaged side (FIFO)."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     publishes: dict[str, Annotated[float, BeforeValidator(RATE.parse)]]
     link: str | None = None
@@ -183,7 +180,7 @@ class Publisher:
 class Match:
     """Which live client is this subscriber: by client id pattern, user, or address range."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     client_id: str | None = None
     user: str | None = None
@@ -194,7 +191,7 @@ class Match:
 class Subscriber:
     """Who wants what over which link."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     subscribes: dict[str, Annotated[Need, BeforeValidator(lambda value: {} if value is None else value)]]
     link: str = DEFAULT_LINK
@@ -205,7 +202,7 @@ class Subscriber:
 class Broker:
     """How many messages a second the broker can take in, and hand to each subscriber."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     input_hz: Annotated[_OptionalRate, Field(alias="input_rate", gt=0)] = None
     output_hz: Annotated[_OptionalRate, Field(alias="output_rate", gt=0)] = None
@@ -215,7 +212,7 @@ class Broker:
 class Scenario:
     """Everything that is exchanged and over what; `flows` groups each subscriber's subscriptions."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _Strict
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     name: Annotated[str, Field(min_length=1)]
     priorities: Annotated[int, Field(ge=1, le=MOST_PRIORITIES)] = 9
@@ -226,6 +223,7 @@ class Scenario:
     publishers: dict[str, Publisher] = field(default_factory=dict)
     subscribers: dict[str, Subscriber] = field(default_factory=dict)
     brokers: dict[str, Broker] = field(default_factory=dict)
+    exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
     def link(self, name: str) -> Link:
         """The named link; `default`, unless the scenario defines it, is each subscriber's own, unlimited."""
@@ -234,8 +232,9 @@ class Scenario:
         return self.links[name]
 
     def digest(self) -> str:
-        """A short fingerprint of the whole scenario, which a plan carries along."""
-        return hashlib.sha256(scenario_type().dump_json(self, by_alias=True)).hexdigest()[:16]
+        """A short fingerprint of all that a plan depends on, which it carries along: not of how the exchange is run."""
+        content = scenario_type().dump_json(self, by_alias=True, exclude={"exchange"})
+        return hashlib.sha256(content).hexdigest()[:16]
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 
 from firelane.arrays import Floats, Ints, sum_by
 from firelane.errors import ScenarioError
-from firelane.mqtt import TopicTree
+from firelane.mqtt import numbered
 from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, overhead_bytes
 
 
@@ -140,6 +140,15 @@ def routes(scenario: Scenario) -> Routes:
     )
 
 
+def some_routes(scenario: Scenario | Routes) -> Routes:
+    """The routes, made if need be; a scenario without topics, which may do for `serve`, is refused."""
+    network = scenario if isinstance(scenario, Routes) else routes(scenario)
+    if not network.topics:
+        problem = "there are none, so there is nothing to predict, simulate or plan; add topics and who publishes them"
+        raise ScenarioError(problem, key="topics")
+    return network
+
+
 def _lanes(scenario: Scenario, link_of: dict[str, str]) -> tuple[list[Lane], Ints]:
     """The real links of these clients, and each client's number among them."""
     lanes: list[Lane] = []
@@ -180,7 +189,7 @@ def _sources(scenario: Scenario, topic_number: dict[str, int]) -> dict[str, Any]
 
 
 def _subscriptions(scenario: Scenario, subscriber_lane: Ints) -> dict[str, Any]:
-    tree = TopicTree(scenario.topics)
+    tree = numbered(scenario.topics)
     matching: dict[str, Ints] = {}
     owner: list[int] = []
     filters: list[str] = []
@@ -189,7 +198,7 @@ def _subscriptions(scenario: Scenario, subscriber_lane: Ints) -> dict[str, Any]:
     for number, subscriber in enumerate(scenario.subscribers.values()):
         for topic_filter, need in subscriber.subscribes.items():
             if topic_filter not in matching:
-                matching[topic_filter] = np.array(tree.matching(topic_filter), np.int64)
+                matching[topic_filter] = np.array(sorted(tree.matching(topic_filter)), np.int64)
             owner.append(number)
             filters.append(topic_filter)
             needs.append(need)

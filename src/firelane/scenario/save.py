@@ -74,6 +74,8 @@ def to_text(scenario: Scenario, *, comment: str = "") -> str:
             lines.append(f"{section}:")
             for name, value in data[section].items():
                 lines += entry(name, value)
+    if data.get("exchange"):
+        lines += ["exchange:", *_exchange(data["exchange"])]
     return "\n".join(lines) + "\n"
 
 
@@ -111,6 +113,18 @@ def _subscriber(name: str, subscriber: dict[str, Any]) -> list[str]:
         return [*lines, "    subscribes: {}"]
     needs = (f"{_key(wanted, 6)} {_mapping(need)}" for wanted, need in subscriber["subscribes"].items())
     return [*lines, "    subscribes:", *needs]
+
+
+def _exchange(settings: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for key, value in settings.items():
+        if key == "access":
+            lines += ["  access:", *(f"    - {_mapping(rule)}" for rule in value)]
+        elif key in ("users", "tokens"):
+            lines += [f"  {key}:", *(f"{_key(name, 4)} {_mapping(one)}" for name, one in value.items())]
+        else:
+            lines.append(f"  {key}: {_mapping(value) if isinstance(value, dict) else _value(key, value)}")
+    return lines
 
 
 _SECTIONS: dict[str, Callable[[str, dict[str, Any]], list[str]]] = {
@@ -160,12 +174,14 @@ def _quantity(value: float, quantity: Quantity, units: tuple[str, ...], base: st
 
 
 _RATE = (RATE, ("MHz", "kHz", "Hz"), "Hz")
-_SIZE = (SIZE, ("MB", "kB", "B"), "B")
+_SIZE = (SIZE, ("GB", "MB", "kB", "B"), "B")
+_DELAY = (DURATION, ("s", "ms", "us"), "s")
+_PERIOD = (DURATION, ("d", "h", "min", "s", "ms", "us"), "s")
 _PERCENT = (SHARE, ("%",), "")
 _QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
     "bandwidth": (BANDWIDTH, ("Gbps", "Mbps", "kbps", "bps"), "bps"),
-    "propagation": (DURATION, ("s", "ms", "us"), "s"),
-    "max_delay": (DURATION, ("s", "ms", "us"), "s"),
+    "propagation": _DELAY,
+    "max_delay": _DELAY,
     "loss": _PERCENT,
     "max_loss": _PERCENT,
     "overhead": _SIZE,
@@ -174,6 +190,14 @@ _QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
     "switch_rate": _RATE,
     "input_rate": _RATE,
     "output_rate": _RATE,
+    "keep_alive": _DELAY,
+    "system_interval": _DELAY,
+    "session_expiry": _PERIOD,
+    "publish_rate": _RATE,
+    "connect_rate": _RATE,
+    "packet": _SIZE,
+    "queue_size": _SIZE,
+    "log": _SIZE,
 }
 
 

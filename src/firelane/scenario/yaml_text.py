@@ -18,6 +18,7 @@ MOST_BYTES = 64_000_000
 MOST_VALUES = 20_000_000  # after aliases are expanded: a YAML bomb stops here
 MOST_DEPTH = 32
 MOST_DIGITS = 40  # of a whole number; a longer one is read as a float
+SECRETS = ("password", "token")  # keys whose values are never repeated
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -117,7 +118,12 @@ class _Builder:
                 continue
             if key in result:
                 raise self._error(event, f'"{key}" is given twice; names must be unique')
-            result[key] = self._value(next(self._events))
+            try:
+                result[key] = self._value(next(self._events))
+            except ScenarioError:
+                if key in SECRETS:  # the complaint would repeat it
+                    raise self._error(event, f"this {key} is not plain text; put it in quotes") from None
+                raise
         for defaults in merged:
             result = {**defaults, **result}
         return result

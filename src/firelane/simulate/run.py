@@ -17,7 +17,7 @@ from firelane.histogram import percentiles_s
 from firelane.metrics import Metrics, class_mean, link_loads, make_metrics
 from firelane.scenario.model import LEAST_SPARE, Scenario
 from firelane.scenario.plan import Plan, plain_plan
-from firelane.scenario.routes import Routes, routes
+from firelane.scenario.routes import Routes, some_routes
 from firelane.scenario.upstream import upstream
 from firelane.simulate.replication import Outcome, replicate
 from firelane.simulate.system import UNLIMITED_BUFFER, System, build
@@ -43,7 +43,7 @@ def simulate(
     """
     if publications < 1 or replications < 1:
         raise FirelaneError("publications and replications must be 1 or more")
-    network = scenario if isinstance(scenario, Routes) else routes(scenario)
+    network = some_routes(scenario)
     system = build(network, plan or plain_plan(network), independent=independent)
     seed = secrets.randbits(32) if seed is None else seed
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:  # the compiled loops release the GIL

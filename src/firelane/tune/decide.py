@@ -12,8 +12,7 @@ from firelane.errors import FirelaneError, InfeasibleError
 from firelane.predict.queues import served_share
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, make_plan
-from firelane.scenario.routes import Routes
-from firelane.scenario.routes import routes as make_routes
+from firelane.scenario.routes import Routes, some_routes
 from firelane.scenario.utility import STEP
 from firelane.tune.bound import upper_bound
 from firelane.tune.drops import DROP_METHODS, policy_drop_rates
@@ -46,7 +45,7 @@ def tune(
     `seed` matters to random priorities only; `headroom` replaces the scenario's. InfeasibleError if some
     link cannot carry what min_share, max_loss and tolerance demand.
     """
-    routes = scenario if isinstance(scenario, Routes) else make_routes(scenario)
+    routes = some_routes(scenario)
     _check_one_of("priorities", priorities, PRIORITY_METHODS)
     _check_one_of("drops", drops, DROP_METHODS)
     headroom = routes.scenario.headroom if headroom is None else headroom

@@ -1,0 +1,458 @@
+"""The broker without its sockets: events in (bytes came, a connection closed, time passed, the log is safe), and
+out come bytes in outboxes, connections to close and passwords to check. No I/O but the log's buffer, no clock.
+
+Whoever drives it calls, after each event, `take_dirty` and writes what it finds; a test does it by hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from firelane.exchange import connecting, publishing, subscribing
+from firelane.exchange.access import Access, Identity, Verdict
+from firelane.exchange.cleaning import Cleaning
+from firelane.exchange.connection import Connection, Phase
+from firelane.exchange.counts import Counts
+from firelane.exchange.delivering import Delivering
+from firelane.exchange.journal import Journal
+from firelane.exchange.message import NEVER, Message
+from firelane.exchange.recovery import Recovery
+from firelane.exchange.retained import RetainedMessages
+from firelane.exchange.routes import Routes
+from firelane.exchange.session import Session
+from firelane.mqtt.decode import decode, frame
+from firelane.mqtt.encode import encode
+from firelane.mqtt.packets import V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
+from firelane.mqtt.reasons import PacketError, Reason, protocol_error
+from firelane.scenario.settings import ExchangeSettings
+
+CONNECT_WITHIN_S = 10.0
+PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
+STALL_S = 1.0
+_PINGRESP = bytes((Kind.PINGRESP << 4, 0))
+
+
+class Broker:
+    """All sessions and what happens to them."""
+
+    def __init__(self, settings: ExchangeSettings, journal: Journal) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.access = Access(settings)
+        self.journal = journal
+        self.counts = Counts()
+        self.sessions: dict[str, Session] = {}
+        self.by_number: dict[int, Session] = {}
+        self.connections: dict[Connection, None] = {}
+        self.routes = Routes(self._may_receive)
+        self.retained = RetainedMessages(self._may_receive)
+        self.delivering = Delivering(settings.limits, journal, self.retained, self.counts)
+        self.timers: list[tuple[float, int]] = []  # when, and the number of the session
+        self.to_check: list[Connection] = []  # whose password is to be checked
+        self.stalled: dict[Connection, None] = {}
+        self._connects: dict[str, tuple[float, float]] = {}  # address -> credit, and when it was counted
+        self._last_number = 0
+        self._look_for_silence_at = 0.0
+        self._cleaning: Iterator[None] | None = None
+
+    # ---- events
+
+    def recover(self, now: float) -> None:
+        """Take up where the log ends. Sessions that were connected when it ended have just lost their connection."""
+        recovered = Recovery(self.journal).run()
+        self.delivering.sequence = recovered.last_sequence
+        self._last_number = recovered.last_number
+        for session in recovered.sessions:
+            self.sessions[session.client_id] = self.by_number[session.number] = session
+            for subscription in session.subscriptions.values():
+                verdict = self.access.may_subscribe(session.identity, subscription.filter)
+                subscription.partly = verdict is not Verdict.ALL
+                self.routes.add(subscription)
+            if session.expires_at == NEVER:
+                session.expires_at = now + session.expiry_s
+            heapq.heappush(self.timers, (session.expires_at, session.number))
+            if session.will is not None:
+                session.will_at = now + session.will.properties.get("will_delay_interval", 0)
+                heapq.heappush(self.timers, (session.will_at, session.number))
+        for kept in recovered.retained:
+            self.retained.keep(kept)
+
+    def opened(self, connection: Connection) -> None:
+        """A client has opened a connection."""
+        self.connections[connection] = None
+        self.counts.connections_opened += 1
+
+    def received(self, connection: Connection, data: bytes, now: float) -> None:
+        """Bytes came. QoS 0 messages to a known topic take a short way; everything else has a function of its own."""
+        self.counts.bytes_received += len(data)
+        partial = connection.partial
+        if partial is not None or connection.stalled_until:
+            partial = connection.partial = bytearray() if partial is None else partial
+            partial += data
+            if len(partial) < connection.needed or connection.stalled_until:
+                return
+            data, connection.partial = bytes(partial), None
+        at, end = 0, len(data)
+        known, deliver = self.routes.known, self.delivering.deliver
+        v5, allowed = connection.version == V5, connection.allowed
+        messages = packets = quick = quick_bytes = 0
+        try:
+            while end - at > 1:
+                first, length = data[at], data[at + 1]
+                body = at + 2
+                stop = body + length
+                if length > 127 or stop - at > self.limits.packet_bytes:
+                    found = frame(data, at, self.limits.packet_bytes)
+                    if found is None:
+                        break
+                    body, stop = found
+                if stop > end:
+                    break
+                packets += 1
+                if (first == 0x30 or first == 0x32) and connection.fast and stop - body > 2:  # noqa: PLR1714 (hot)
+                    topic_end = body + 2 + (data[body] << 8 | data[body + 1])
+                    rest = topic_end + first - 0x30  # behind the packet identifier, if there is one
+                    topic = data[body + 2 : topic_end]
+                    route = known.get(topic)
+                    # An MQTT 5 message with properties takes the long way, as does one cut short.
+                    if (
+                        route is not None
+                        and (allowed is None or topic in allowed)
+                        and (rest < stop and data[rest] == 0 if v5 else rest <= stop)
+                        and (first == 0x30 or not self.journal.refusing)
+                    ):
+                        messages += 1
+                        payload = data[rest + v5 : stop]
+                        if first == 0x30:
+                            quick_bytes += len(payload)
+                            message = self.new_message(topic, payload, 0, False, connection.session)
+                            if v5:
+                                message.wire5 = data[at:stop]
+                            else:
+                                message.wire3 = data[at:stop]
+                            deliver(message, route, now)
+                            quick += 1
+                            at = stop
+                            continue
+                        packet_id = data[topic_end] << 8 | data[topic_end + 1]
+                        if packet_id:
+                            publishing.accept(
+                                self, connection, topic, payload, 1, False, packet_id, publishing.NO_PROPERTIES, now
+                            )
+                            at = stop
+                            continue
+                elif first == 0x40 and length == 2 and connection.fast:  # PUBACK without a reason
+                    session = connection.session
+                    assert session is not None
+                    self.delivering.acknowledged(session, data[body] << 8 | data[body + 1], now)
+                    at = stop
+                    continue
+                if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
+                    if self._must_stall(connection, first, now):
+                        break
+                    messages += 1
+                    publishing.handle_publish(self, connection, first & 15, data[body:stop], now)
+                else:
+                    self._handle(connection, first, data[body:stop], now)
+                    if connection.phase is not Phase.OPEN:
+                        at = stop
+                        break
+                    v5, allowed = connection.version == V5, connection.allowed
+                at = stop
+        except PacketError as problem:
+            self._offended(connection, problem, now)
+        self.counts.publish_received += quick
+        self.counts.publish_bytes_received += quick_bytes
+        self._after(connection, data, at, packets, messages, now)
+
+    def closed(self, connection: Connection, now: float) -> None:
+        """A connection is gone."""
+        self.connections.pop(connection, None)
+        self.stalled.pop(connection, None)
+        connecting.closed(self, connection, now)
+
+    def verified(self, connection: Connection, right: bool, now: float) -> None:
+        """A password was checked."""
+        connecting.verified(self, connection, right, now)
+        if connection.phase is Phase.OPEN:
+            self._resume(connection, now)
+
+    def writable(self, connection: Connection, writable: bool, now: float) -> None:
+        """A socket takes no more, or takes more again."""
+        connection.writable = writable
+        session = connection.session
+        if session is not None and session.connection is connection:
+            if writable:
+                self.delivering.pump(session, now)
+            else:
+                connection.direct = False
+
+    def committed(self, position: int, now: float) -> None:
+        """The log is safe up to here."""
+        self.journal.committed = position
+        self.delivering.committed(now)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: wills, sessions that expire, clients that fell silent or may go on. Ten times a second."""
+        while self.timers and self.timers[0][0] <= now:
+            _, number = heapq.heappop(self.timers)
+            if (session := self.by_number.get(number)) is not None:
+                connecting.when_due(self, session, now)
+        if now >= self._look_for_silence_at:
+            self._look_for_silence_at = now + 1.0
+            for connection in list(self.connections):
+                self._check_silence(connection, now)
+        for connection in list(self.stalled):
+            if now >= connection.stalled_until and not self.journal.refusing:
+                self._resume(connection, now)
+        if len(self._connects) > 10_000:
+            self._connects.clear()
+
+    def clean(self) -> bool:
+        """Do one step of cleaning the log; False when there is nothing to do."""
+        if self._cleaning is None:
+            self._cleaning = Cleaning(self.journal, self.by_number, self.retained).steps()
+        if next(self._cleaning, self) is self:
+            self._cleaning = None
+        return self._cleaning is not None
+
+    # ---- what is to be done
+
+    def take_dirty(self) -> list[Connection]:
+        """The connections that have something to write or are to be closed."""
+        dirty = self.delivering.dirty
+        if dirty:
+            self.delivering.dirty = []
+        return dirty
+
+    def take_output(self, connection: Connection) -> bytes:
+        """The bytes to write to a connection now."""
+        outbox = connection.outbox
+        data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
+        self.counts.packets_sent += len(outbox)
+        self.counts.bytes_sent += len(data)
+        if connection.unsent:
+            session = connection.session
+            assert session is not None
+            session.delivered += connection.unsent
+            connection.unsent = 0
+        outbox.clear()
+        connection.outbox_bytes = 0
+        return data
+
+    def written(self, connection: Connection, now: float) -> None:
+        """The socket has had its turn: what waits for room may follow."""
+        session = connection.session
+        if session is not None and (session.queue or session.backlog or session.replays or session.resend):
+            self.delivering.pump(session, now)
+
+    def kick(self, client_id: str, now: float) -> bool:
+        """Close a client's connection on somebody's order."""
+        session = self.sessions.get(client_id)
+        if session is None or session.connection is None:
+            return False
+        connection = session.connection
+        connecting.disconnect(self, connection, Reason.ADMINISTRATIVE_ACTION)
+        connecting.closed(self, connection, now)
+        return True
+
+    def shut_down(self, now: float) -> None:
+        """Tell everybody that the exchange goes away."""
+        for connection in list(self.connections):
+            connecting.disconnect(self, connection, Reason.SERVER_SHUTTING_DOWN)
+
+    def reload(self, settings: ExchangeSettings, now: float) -> None:
+        """Go on with other settings: whoever may no longer have a subscription loses it."""
+        self.settings = settings
+        self.limits = self.delivering.limits = settings.limits
+        self.access = Access(settings)
+        for connection in self.connections:
+            connection.allowed = set() if settings.access else None
+        for session in self.sessions.values():
+            for topic_filter, subscription in list(session.subscriptions.items()):
+                verdict = self.access.may_subscribe(session.identity, topic_filter)
+                subscription.partly = verdict is not Verdict.ALL
+        self.routes.forget_all()
+
+    # ---- for the handlers
+
+    def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
+        """A message with the next number."""
+        delivering = self.delivering
+        delivering.sequence += 1
+        return Message(topic, payload, qos, retain, publisher, delivering.sequence)
+
+    def new_session(self, client_id: str, identity: Identity) -> Session:
+        """A session that nobody had before."""
+        self._last_number += 1
+        session = Session(number=self._last_number, client_id=client_id, identity=identity)
+        self.sessions[client_id] = self.by_number[session.number] = session
+        return session
+
+    def session_ended(self, session: Session) -> None:
+        """Forget a session."""
+        self.counts.add(session)
+        del self.by_number[session.number]
+        if self.sessions.get(session.client_id) is session:
+            del self.sessions[session.client_id]
+
+    def connected(self, connection: Connection) -> None:
+        """A client was let in."""
+        connection.fast = True
+        self.counts.connected += 1
+        self.counts.connections_accepted += 1
+        self.counts.most_connected = max(self.counts.most_connected, self.counts.connected)
+
+    def disconnected(self, connection: Connection) -> None:
+        """A client's session has lost its connection."""
+        connection.fast = connection.direct = False
+        self.counts.connected -= 1
+
+    def over_limit(self, connection: Connection, now: float) -> Reason | None:
+        """Why a connection is one too many, if it is."""
+        if len(self.connections) > self.limits.connections:
+            return Reason.QUOTA_EXCEEDED
+        rate_hz = self.limits.connect_hz
+        if rate_hz is not None:
+            most = max(1.0, rate_hz)
+            credit, since = self._connects.get(connection.address, (most, now))
+            credit = min(most, credit + (now - since) * rate_hz) - 1
+            self._connects[connection.address] = (max(credit, 0.0), now)
+            if credit < 0:
+                return Reason.CONNECTION_RATE_EXCEEDED
+        return None
+
+    def _may_receive(self, session: Session, topic: str) -> bool:
+        return self.access.may_receive(session.identity, topic)
+
+    # ---- parts of `received`
+
+    def _handle(self, connection: Connection, first: int, body: bytes, now: float) -> None:
+        if connection.upstream is not None and connection.upstream.handled(first, body):
+            return
+        if connection.phase is Phase.NEW:
+            if first >> 4 != Kind.CONNECT:
+                raise protocol_error("the first packet must be CONNECT")
+            packet = decode(first, body, connection.version)
+            assert isinstance(packet, Connect)
+            connecting.handle_connect(self, connection, packet, now)
+            return
+        if first == 0xC0 and not body:
+            self.delivering.write(connection, _PINGRESP)
+            return
+        packet = decode(first, body, connection.version)
+        session = connection.session
+        assert session is not None
+        match packet:
+            case Ack(kind=Kind.PUBACK):
+                self.delivering.acknowledged(session, packet.packet_id, now)
+            case Ack(kind=Kind.PUBREC) if packet.reason >= Reason.UNSPECIFIED_ERROR:
+                self.delivering.acknowledged(session, packet.packet_id, now)
+            case Ack(kind=Kind.PUBREC):
+                reason = self.delivering.received(session, packet.packet_id)
+                if reason:
+                    answer = Ack(kind=Kind.PUBREL, packet_id=packet.packet_id, reason=reason)
+                    self.delivering.write(connection, encode(answer, connection.version))
+            case Ack(kind=Kind.PUBREL):
+                publishing.handle_pubrel(self, connection, packet)
+            case Ack(kind=Kind.PUBCOMP):
+                self.delivering.completed(session, packet.packet_id, now)
+            case Subscribe():
+                subscribing.handle_subscribe(self, connection, packet, now)
+            case Unsubscribe():
+                subscribing.handle_unsubscribe(self, connection, packet)
+            case Ping(kind=Kind.PINGREQ):
+                self.delivering.write(connection, _PINGRESP)
+            case Disconnect():
+                connecting.handle_disconnect(self, connection, packet, now)
+            case Auth():
+                raise protocol_error("AUTH without an agreed method")
+            case _:
+                raise protocol_error(f"a {type(packet).__name__} is not for a client to send")
+
+    def _offended(self, connection: Connection, problem: PacketError, now: float) -> None:
+        """A client broke the protocol: it is told why where its version can, and closed. Nobody else notices."""
+        self.counts.protocol_errors += 1
+        if connection.phase is Phase.NEW:
+            if problem.reason in (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID):
+                connecting.refuse(self, connection, problem.reason)
+                return
+            connecting.disconnect(self, connection, problem.reason)
+            return
+        connecting.disconnect(self, connection, problem.reason, problem.problem)
+        connecting.closed(self, connection, now)
+
+    def _after(self, connection: Connection, data: bytes, at: int, packets: int, messages: int, now: float) -> None:
+        """Keep what is incomplete, and count."""
+        counts = self.counts
+        counts.packets_received += packets
+        if packets:
+            connection.heard_at = now
+        if connection.phase is Phase.CLOSING:
+            connection.partial = None
+            return
+        if at < len(data):
+            connection.partial = bytearray(data[at:] if at else data)
+            connection.partial_since = now
+            connection.needed = 0 if connection.stalled_until else _needed(data, at)
+        if connection.publish_credit != NEVER and messages:
+            self._charge(connection, messages, now)
+
+    def _must_stall(self, connection: Connection, first: int, now: float) -> bool:
+        """Who cannot be refused a message, or would lose it, is read from no more while the log takes none."""
+        patient = connection.version != V5 or connection.upstream is not None
+        if first & 6 and patient and self.journal.refusing:
+            self.stall(connection, now + STALL_S)
+            return True
+        return False
+
+    def _charge(self, connection: Connection, messages: int, now: float) -> None:
+        """Who publishes faster than allowed is read from no further until the rate is kept again; nothing is lost."""
+        rate_hz = self.limits.publish_hz
+        if rate_hz is None:
+            return
+        elapsed_s = now - connection.publish_credit_at
+        connection.publish_credit = min(rate_hz, connection.publish_credit + elapsed_s * rate_hz) - messages
+        connection.publish_credit_at = now
+        if connection.publish_credit < 0:
+            self.stall(connection, now - connection.publish_credit / rate_hz)
+
+    def stall(self, connection: Connection, until: float) -> None:
+        """Read nothing more from a connection for a while."""
+        connection.stalled_until = until
+        connection.reading = False
+        self.stalled[connection] = None
+
+    def _resume(self, connection: Connection, now: float) -> None:
+        connection.stalled_until = 0.0
+        connection.reading = True
+        connection.heard_at = now
+        connection.needed = 0
+        self.stalled.pop(connection, None)
+        if connection.partial is not None:
+            self.received(connection, b"", now)
+
+    def _check_silence(self, connection: Connection, now: float) -> None:
+        """Close whoever does not say CONNECT, keeps nothing alive, or never finishes a packet (MQTT-3.1.2-22)."""
+        if connection.phase is Phase.NEW:
+            if now - connection.opened_at > CONNECT_WITHIN_S:
+                connecting.disconnect(self, connection, Reason.KEEP_ALIVE_TIMEOUT)
+            return
+        if connection.phase is not Phase.OPEN or connection.stalled_until:
+            return
+        silent_s = now - connection.heard_at
+        late = connection.keep_alive_s and silent_s > 1.5 * connection.keep_alive_s
+        if connection.partial is not None:
+            late = late or now - connection.partial_since > PACKET_WITHIN_S + connection.needed / 1000
+        if late:
+            connecting.disconnect(self, connection, Reason.KEEP_ALIVE_TIMEOUT)
+            connecting.closed(self, connection, now)
+
+
+def _needed(data: bytes, at: int) -> int:
+    """How many bytes the packet that begins at `at` has, as far as can be told."""
+    if len(data) - at < 2:
+        return 2
+    found = frame(data, at, 1 << 30)
+    return len(data) - at + 1 if found is None else found[1] - at

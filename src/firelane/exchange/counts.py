@@ -1,0 +1,37 @@
+"""Running totals of the exchange, for $SYS and for monitoring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from firelane.exchange.session import Dropped, Session
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start. Deliveries of sessions that have ended are kept here; the others count for themselves."""
+
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    packets_received: int = 0
+    packets_sent: int = 0
+    publish_received: int = 0
+    publish_bytes_received: int = 0
+    publish_refused: int = 0  # by access rules, or because the log was full
+    connections_opened: int = 0
+    connections_accepted: int = 0
+    connections_refused: int = 0
+    connected: int = 0  # now
+    most_connected: int = 0
+    protocol_errors: int = 0
+    sessions_expired: int = 0
+    retained_refused: int = 0
+    due: int = 0
+    delivered: int = 0
+    dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
+
+    def add(self, session: Session) -> None:
+        """Take over the totals of a session that has ended."""
+        self.due += session.due
+        self.delivered += session.delivered
+        self.dropped = [mine + its for mine, its in zip(self.dropped, session.dropped, strict=True)]

@@ -1,0 +1,397 @@
+"""The one way from a publication to a subscriber's socket: every message of every subscription goes through here.
+
+    deliver     a publication -> one copy per session and shared group
+    _accept     a copy -> straight to the socket, or to wait in memory, or in the log
+    pump        what waits -> in flight, as fast as socket and window allow
+    acknowledged  in flight -> done
+
+Law (checked by tests): due = delivered + dropped + owed, for every session at every moment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from firelane.exchange.connection import Connection
+from firelane.exchange.counts import Counts
+from firelane.exchange.journal import Journal, Taker
+from firelane.exchange.message import Message
+from firelane.exchange.retained import RetainedMessages
+from firelane.exchange.routes import Copy, Route
+from firelane.exchange.session import Delivery, Dropped, Replay, Session, State
+from firelane.mqtt.fields import two_bytes
+from firelane.mqtt.packets import V5
+from firelane.mqtt.reasons import Reason
+from firelane.scenario.settings import Limits
+
+MOST_UNWRITTEN_BYTES = 65_536  # what pump adds to an outbox before the socket has had its turn
+PUBREL = 0x62
+
+
+class Delivering:
+    """Takes publications to sessions; owns the list of connections that have something to write."""
+
+    def __init__(self, limits: Limits, journal: Journal, retained: RetainedMessages, counts: Counts) -> None:
+        self.limits = limits
+        self.journal = journal
+        self.retained = retained
+        self.counts = counts
+        self.sequence = 0  # of the last message that came in
+        self.dirty: list[Connection] = []
+        self._after_commit: deque[tuple[int, Connection, bytes | Callable[[], None]]] = deque()
+
+    # ---- publication to copies
+
+    def deliver(self, message: Message, route: Route, now: float) -> None:
+        """Hand a message of QoS 0 to all who want it; it is written when the caller's turn ends."""
+        copies = route.copies
+        count = len(copies)
+        if count > 1:  # fan-out starts at a rotating subscriber
+            start = message.sequence % count
+            copies = copies[start:] + copies[:start]
+        for copy in copies:
+            session = copy.session
+            if not copy.plain or message.retain:
+                self._deliver_own(copy, message, now)
+                continue
+            session.due += 1
+            connection = session.connection
+            if connection is None:
+                session.dropped[Dropped.DISCONNECTED] += 1
+            elif connection.direct:
+                wire = message.wire5 if connection.version == V5 else message.wire3
+                if wire is None:
+                    wire = message.wire(connection.version)
+                if len(wire) > connection.largest_out:
+                    session.dropped[Dropped.TOO_LARGE] += 1
+                    continue
+                outbox = connection.outbox
+                if not outbox:
+                    self.dirty.append(connection)
+                outbox.append(wire)
+                connection.unsent += 1
+            else:
+                self._accept(session, Delivery(message, 0, False, ()), now)
+        for turn in route.groups:
+            self._deliver_own(turn.take(0), message, now)
+
+    def _deliver_own(self, copy: Copy, message: Message, now: float) -> None:
+        """A QoS 0 copy that has something of its own: identifiers, the retain flag, or a publisher not to be told."""
+        chosen = copy.own if copy.session is message.publisher else copy
+        if chosen is not None:
+            chosen.session.due += 1
+            retain = message.retain and chosen.retain_as_published
+            self._accept(chosen.session, Delivery(message, 0, retain, chosen.identifiers), now)
+
+    def deliver_reliably(self, message: Message, route: Route, now: float, packet_id: int = 0) -> int:
+        """Hand a message of QoS 1 or 2 to all who want it, after it is in the log for those who outlive a crash.
+
+        With a packet identifier its publisher's QoS 2 exchange is in the same record, so that a crash leaves both or
+        neither. Returns how many want it.
+        """
+        takers = []
+        for copy in (*route.copies, *(turn.take(message.qos) for turn in route.groups)):
+            chosen = copy.own if copy.session is message.publisher else copy
+            if chosen is not None:
+                retain = message.retain and chosen.retain_as_published
+                takers.append(Taker(chosen.session, min(chosen.qos, message.qos), retain, chosen.identifiers))
+        location = size_bytes = 0
+        durable = [one for one in takers if one.qos and one.session.durable] if self.journal.durable else []
+        if durable or packet_id:
+            location, size_bytes = self.journal.message(message, durable, packet_id)
+        for session, qos, retain, identifiers in takers:
+            delivery = Delivery(message, qos, retain, identifiers)
+            if durable and qos and session.durable:
+                delivery.location, delivery.size_bytes = location, size_bytes
+            session.due += 1
+            self._accept(session, delivery, now)
+        return len(takers)
+
+    # ---- copies to a session
+
+    def _accept(self, session: Session, delivery: Delivery, now: float) -> None:
+        connection = session.connection
+        queue = session.queue
+        if connection is None:
+            if delivery.qos and session.durable:
+                self._to_backlog(session, delivery)
+            else:
+                session.dropped[Dropped.DISCONNECTED] += 1
+        elif delivery.qos and session.backlog:
+            self._to_backlog(session, delivery)
+        elif len(queue) >= self.limits.queue or session.queue_bytes >= self.limits.queue_bytes:
+            if delivery.qos:
+                self._to_backlog(session, delivery)
+            else:
+                session.dropped[Dropped.OVERFLOW] += 1
+        else:
+            assert delivery.message is not None
+            queue.append(delivery)
+            session.queue_bytes += delivery.message.size_bytes
+            if len(queue) == 1 or connection.writable:
+                self.pump(session, now)
+
+    def _to_backlog(self, session: Session, delivery: Delivery) -> None:
+        if not delivery.location:
+            assert delivery.message is not None
+            taker = Taker(session, delivery.qos, delivery.retain, delivery.identifiers)
+            delivery.location, delivery.size_bytes = self.journal.message(delivery.message, [taker])
+        session.backlog.append(delivery.location, delivery.size_bytes)
+
+    def pump(self, session: Session, now: float) -> None:
+        """Send what waits, as far as the socket and the client's window allow."""
+        connection = session.connection
+        if connection is None:
+            return
+        while connection.writable and connection.outbox_bytes < MOST_UNWRITTEN_BYTES:
+            delivery = self._next(session)
+            if delivery is None:
+                break
+            if delivery.qos and connection.window_used >= connection.window:
+                break
+            if delivery.qos < 2 and session.holding_until > self.journal.committed:
+                break  # must not overtake what waits for the log
+            self._take_next(session)
+            if delivery.message is not None and now >= delivery.message.expires_at and not delivery.duplicate:
+                self._drop(session, delivery, Dropped.EXPIRED)
+            else:
+                self._send(connection, session, delivery, now)
+        waiting = session.queue or session.resend or session.holding_until > self.journal.committed
+        connection.direct = connection.writable and not waiting and not connection.alias_limit
+
+    def _next(self, session: Session) -> Delivery | None:
+        """What is to be sent next: first what was in flight, then memory, then the log, then retained messages."""
+        if session.resend:
+            return session.resend[0]
+        if not session.queue:
+            if session.backlog:
+                location, size_bytes = session.backlog.popleft()
+                self._queue(session, self.journal.load(session, location, size_bytes))
+            elif session.replays:
+                self._replay(session)
+        return session.queue[0] if session.queue else None
+
+    def _take_next(self, session: Session) -> None:
+        if session.resend:
+            session.resend.popleft()
+            return
+        message = session.queue.popleft().message
+        assert message is not None
+        session.queue_bytes -= message.size_bytes
+
+    def _queue(self, session: Session, delivery: Delivery) -> None:
+        assert delivery.message is not None
+        session.queue.append(delivery)
+        session.queue_bytes += delivery.message.size_bytes
+
+    def _replay(self, session: Session) -> None:
+        """Put one more retained message in the queue; they are pulled one by one, never all at once."""
+        while session.replays:
+            replay: Replay = session.replays[0]
+            wanted = replay.subscription
+            if replay.topics is None:
+                replay.topics = self.retained.topics(wanted)
+            while replay.topics:
+                message = self._fresh(self.retained.get(replay.topics.pop()), session)
+                if message is not None and session.subscriptions.get(wanted.filter) is wanted:
+                    identifiers = (wanted.identifier,) if wanted.identifier else ()
+                    delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
+                    if delivery.qos and session.durable and self.journal.durable:
+                        taker = Taker(session, delivery.qos, True, identifiers)
+                        delivery.location, delivery.size_bytes = self.journal.message(message, [taker])
+                    session.due += 1
+                    self._queue(session, delivery)
+                    return
+            session.replays.popleft()
+
+    def _fresh(self, message: Message | None, session: Session) -> Message | None:
+        """A retained message for a session that may be owed it twice: under a number of its own."""
+        if message is None or not (message.qos and session.durable):
+            return message
+        self.sequence += 1
+        again = Message(message.topic, message.payload, message.qos, True, message.publisher, self.sequence)
+        again.properties, again.expires_at = message.properties, message.expires_at
+        return again
+
+    # ---- on the wire
+
+    def _send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
+        if delivery.state is State.RELEASED:
+            connection.window_used += 1
+            self.write(connection, bytes((PUBREL, 2)) + two_bytes(delivery.packet_id))
+            return
+        if delivery.message is None:  # in flight when its client went away; the log has it
+            delivery.message = self.journal.load(session, delivery.location, delivery.size_bytes).message
+        if delivery.qos and not delivery.packet_id:
+            delivery.packet_id = session.next_packet_id()
+        wire = self._wire(connection, delivery, now)
+        if wire is None:
+            self._drop(session, delivery, Dropped.TOO_LARGE)
+            return
+        if delivery.qos == 0:
+            connection.unsent += 1
+            self.write(connection, wire)
+            return
+        connection.window_used += 1
+        first_time = delivery.packet_id not in session.in_flight
+        session.in_flight[delivery.packet_id] = delivery
+        delivery.state = State.SENT
+        delivery.duplicate = True  # should it be sent again
+        if delivery.qos == 2 and first_time and delivery.location and session.durable and self.journal.durable:
+            session.holding_until = self.journal.sent(session, delivery)
+        self.write_committed(connection, wire, session.holding_until)
+
+    def _wire(self, connection: Connection, delivery: Delivery, now: float) -> bytes | None:
+        """The bytes of a copy, with an alias for its topic where the client takes them; None if it is too large."""
+        message = delivery.message
+        assert message is not None
+        first = 0x30 | delivery.duplicate << 3 | delivery.qos << 1 | delivery.retain
+        if connection.version != V5:
+            return message.encoded(connection.version, first, delivery.packet_id, b"", message.topic)
+        topic, alias, new = message.topic, 0, False
+        if connection.alias_limit:
+            alias = connection.aliases_out.get(topic, 0)
+            new = not alias and len(connection.aliases_out) < connection.alias_limit
+            alias = len(connection.aliases_out) + 1 if new else alias
+        extra = message.own_properties(delivery.identifiers, alias, now)
+        wire = message.encoded(V5, first, delivery.packet_id, extra, b"" if alias and not new else topic)
+        if len(wire) > connection.largest_out:
+            return None
+        if new:
+            connection.aliases_out[topic] = alias
+        return wire
+
+    def write(self, connection: Connection, data: bytes) -> None:
+        """Put bytes in the outbox of a connection."""
+        if not connection.outbox:
+            self.dirty.append(connection)
+        connection.outbox.append(data)
+        connection.outbox_bytes += len(data)
+
+    def write_committed(self, connection: Connection, data: bytes, position: int) -> None:
+        """The same, once the log is safe up to `position`."""
+        if position <= self.journal.committed:
+            self.write(connection, data)
+        else:
+            self._after_commit.append((position, connection, data))
+
+    def call_committed(self, connection: Connection, act: Callable[[], None], position: int) -> None:
+        """Do something for a connection once the log is safe up to `position`."""
+        if position <= self.journal.committed:
+            act()
+        else:
+            self._after_commit.append((position, connection, act))
+
+    def committed(self, now: float) -> None:
+        """The log is safe further than before: acknowledge, and send what had to wait."""
+        waiting, safe = self._after_commit, self.journal.committed
+        resumed: dict[Session, None] = {}
+        while waiting and waiting[0][0] <= safe:
+            _, connection, what = waiting.popleft()
+            session = connection.session
+            if session is None or session.connection is not connection:
+                continue  # gone meanwhile; what it is owed is sent when it comes back
+            if callable(what):
+                what()
+            else:
+                self.write(connection, what)
+            if not connection.direct:
+                resumed[session] = None
+        for session in resumed:
+            self.pump(session, now)
+
+    # ---- what comes of it
+
+    def acknowledged(self, session: Session, packet_id: int, now: float) -> None:
+        """PUBACK, or a PUBREC that refuses: the client has had it."""
+        delivery = session.in_flight.get(packet_id)
+        if delivery is None or delivery.state is not State.SENT:
+            return
+        del session.in_flight[packet_id]
+        session.delivered += 1
+        self._finished(session, delivery, now)
+
+    def received(self, session: Session, packet_id: int) -> Reason:
+        """PUBREC: the client owns it now; PUBREL follows when the log says so."""
+        connection = session.connection
+        delivery = session.in_flight.get(packet_id)
+        if connection is None or delivery is None or delivery.qos != 2:
+            return Reason.PACKET_IDENTIFIER_NOT_FOUND
+        if delivery.state is State.SENT:
+            delivery.state = State.RELEASED
+            delivery.message = None
+            session.delivered += 1
+            if delivery.location and session.durable and self.journal.durable:
+                session.holding_until = self.journal.released(session, delivery)
+            elif delivery.location:
+                self.journal.done(session, delivery)
+                delivery.location = 0
+        self.write_committed(connection, bytes((PUBREL, 2)) + two_bytes(packet_id), session.holding_until)
+        return Reason.SUCCESS
+
+    def completed(self, session: Session, packet_id: int, now: float) -> None:
+        """PUBCOMP: the identifier is free again."""
+        delivery = session.in_flight.get(packet_id)
+        if delivery is None or delivery.state is not State.RELEASED:
+            return
+        del session.in_flight[packet_id]
+        if session.durable and delivery.location:
+            self.journal.completed(session, packet_id)
+        delivery.location = 0
+        self._finished(session, delivery, now)
+
+    def _finished(self, session: Session, delivery: Delivery, now: float) -> None:
+        if delivery.location:
+            self.journal.done(session, delivery)
+        if session.connection is not None:
+            session.connection.window_used -= 1
+            if session.queue or session.backlog or session.replays or session.resend:
+                self.pump(session, now)
+
+    def _drop(self, session: Session, delivery: Delivery, why: Dropped) -> None:
+        session.dropped[why] += 1
+        session.in_flight.pop(delivery.packet_id, None)
+        if delivery.location:
+            self.journal.done(session, delivery)
+
+    def detach(self, session: Session) -> None:
+        """A connection is gone: what was in flight will be sent again, what waited in memory moves to the log."""
+        connection = session.connection
+        assert connection is not None
+        session.dropped[Dropped.DISCONNECTED] += connection.unsent
+        connection.unsent = 0
+        session.connection = None
+        session.replays.clear()
+        session.holding_until = 0
+        waiting: list[tuple[int, int]] = []
+        for delivery in session.queue:
+            if delivery.qos == 0 or not session.durable:
+                self._drop(session, delivery, Dropped.DISCONNECTED)
+                continue
+            if not delivery.location:
+                assert delivery.message is not None
+                taker = Taker(session, delivery.qos, delivery.retain, delivery.identifiers)
+                delivery.location, delivery.size_bytes = self.journal.message(delivery.message, [taker])
+            waiting.append((delivery.location, delivery.size_bytes))
+        session.queue.clear()
+        session.queue_bytes = 0
+        if waiting:
+            session.backlog.prepend(waiting)
+        session.resend = deque(session.in_flight.values())
+        for delivery in session.resend:
+            if delivery.location:
+                delivery.message = None
+
+    def forget(self, session: Session) -> None:
+        """A session has ended: everything it was still owed is dropped, and counted."""
+        for delivery in list(session.in_flight.values()):
+            if delivery.state is State.RELEASED:
+                del session.in_flight[delivery.packet_id]
+            else:
+                self._drop(session, delivery, Dropped.DISCONNECTED)
+        session.resend.clear()
+        while session.backlog:
+            location, size_bytes = session.backlog.popleft()
+            session.dropped[Dropped.DISCONNECTED] += 1
+            self.journal.let_go(session, location, size_bytes)

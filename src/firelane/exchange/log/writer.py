@@ -1,0 +1,201 @@
+"""The thread that writes a log: a batch at a time, synced, tried again for as long as it takes.
+
+While one batch is being synced the next one gathers, so the slower the disk, the larger the batches (group commit).
+A segment is synced to its end before the next one is created, so a crash can tear the last segment only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from firelane.errors import printable
+from firelane.exchange.log.files import segment_path, sync_data, sync_folder, write_all
+from firelane.exchange.log.record import HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched
+
+RETRY_S = 1.0
+VOUCH_BYTES = 1_000_000
+OFFSET = 0xFFFF_FFFF
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Whole records of one segment, from location `start` on; `position` is the total appended at their end."""
+
+    start: int
+    data: bytearray
+    position: int
+    taken: bool = False
+
+    @property
+    def end(self) -> int:
+        """The location behind the last record."""
+        return self.start + len(self.data)
+
+
+class Writer:
+    """Writes batches in the order they come, and deletes segments once what was to be saved from them is written.
+
+    `committed` and `written_to` are the position and the location up to which everything is on disk; `failed` is why
+    nothing can be written at present.
+    """
+
+    def __init__(self, folder: Path, *, sync: bool) -> None:
+        self.committed = 0
+        self.written_to = 0
+        self.failed: str | None = None
+        self._folder = folder
+        self._sync = sync
+        self._changed = threading.Condition()
+        self._batches: deque[Batch] = deque()
+        self._drops: deque[tuple[int, int]] = deque()  # position to wait for, segment
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._on_commit: Callable[[int], None] = lambda position: None
+        self._on_failure: Callable[[str | None], None] = lambda reason: None
+        self._file = -1
+        self._end = 0  # location up to which the open file is written
+        self._vouched = 0
+
+    def start(self, on_commit: Callable[[int], None], on_failure: Callable[[str | None], None] | None) -> None:
+        """Start the thread; it makes both calls."""
+        self._on_commit = on_commit
+        self._on_failure = on_failure or self._on_failure
+        self._thread = threading.Thread(target=self._run, name="firelane-log", daemon=True)
+        self._thread.start()
+
+    def put(self, batch: Batch) -> None:
+        """Hand a batch over; it joins the one before if that is still waiting."""
+        with self._changed:
+            last = self._batches[-1] if self._batches else None
+            if last is not None and not last.taken and last.end == batch.start:
+                last.data += batch.data
+                last.position = batch.position
+            else:
+                self._batches.append(batch)
+            self._changed.notify()
+
+    def drop(self, number: int, position: int) -> None:
+        """Delete a segment as soon as everything up to `position` is written."""
+        with self._changed:
+            self._drops.append((position, number))
+            self._changed.notify()
+
+    def holds(self, location: int) -> Batch | None:
+        """The batch with this location, if it is not written yet."""
+        if location < self.written_to:
+            return None
+        with self._changed:
+            return next((batch for batch in self._batches if batch.start <= location < batch.end), None)
+
+    def stop(self) -> int:
+        """Write what is left, without trying again, and end the thread; returns how many bytes could not be written."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self._run()  # whatever a thread that never ran or did not get through has left
+        with suppress(OSError):
+            self._leave_file()
+        return sum(len(batch.data) for batch in self._batches)
+
+    def _run(self) -> None:
+        while self._work_comes():
+            last_try = self._stopping
+            try:
+                self._step()
+            except OSError as error:
+                self._tell(printable(f"{self._folder}: cannot be written: {error.strerror}"))
+                if last_try:
+                    return
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, timeout=RETRY_S)
+
+    def _work_comes(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._batches or self._drop_due())
+            return bool(self._batches) or self._drop_due()
+
+    def _drop_due(self) -> bool:
+        return bool(self._drops) and self._drops[0][0] <= self.committed
+
+    def _step(self) -> None:
+        with self._changed:
+            batch = self._batches[0] if self._batches else None
+            if batch is not None:
+                batch.taken = True
+        if batch is not None:
+            self._write(batch)
+            with self._changed:
+                self._batches.popleft()
+                self.written_to, self.committed = batch.end, batch.position
+            self._tell(None)
+            self._on_commit(batch.position)
+        while self._drop_due():
+            self._delete(self._drops[0][1])
+            self._drops.popleft()
+        self._tell(None)
+
+    def _tell(self, reason: str | None) -> None:
+        if reason != self.failed:
+            self.failed = reason
+            self._on_failure(reason)
+
+    def _write(self, batch: Batch) -> None:
+        offset = batch.start & OFFSET
+        if batch.start != self._end:
+            self._open(batch.start)
+        if self._sync and offset - self._vouched >= VOUCH_BYTES:
+            self._vouch(offset)
+        try:
+            write_all(self._file, batch.data, offset)
+            if self._sync:
+                sync_data(self._file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, offset)
+            raise
+        self._end = batch.end
+
+    def _open(self, start: int) -> None:
+        """Open the segment of location `start`, afresh if that is where its first record goes."""
+        self._leave_file()
+        number, offset = start >> 32, start & OFFSET
+        fresh = offset == HEADER_BYTES
+        flags = os.O_CREAT | os.O_TRUNC if fresh else 0
+        self._file = os.open(segment_path(self._folder, number), os.O_WRONLY | flags, 0o600)
+        if fresh:
+            write_all(self._file, pack_header(number), 0)
+            if self._sync:
+                sync_data(self._file)
+                sync_folder(self._folder)
+            self._vouched = HEADER_BYTES
+        elif self._sync:
+            self._vouch(offset)  # all of it was checked and synced when the log was opened
+        self._end = start
+
+    def _leave_file(self) -> None:
+        if self._file < 0:
+            return
+        try:
+            if self._sync and self._end:
+                self._vouch(self._end & OFFSET)
+                sync_data(self._file)
+        finally:
+            file, self._file, self._end = self._file, -1, 0
+            os.close(file)
+
+    def _vouch(self, offset: int) -> None:
+        write_all(self._file, pack_vouched(offset), VOUCHED_AT)
+        self._vouched = offset
+
+    def _delete(self, number: int) -> None:
+        segment_path(self._folder, number).unlink(missing_ok=True)
+        if self._sync:
+            sync_folder(self._folder)

@@ -1,0 +1,115 @@
+"""A message inside the exchange: what was published, and how it looks on the wire to whom.
+
+The bytes of a QoS 0 copy are the same for every subscriber of one protocol version, so they are made once.
+Whoever has it otherwise (a packet identifier, subscription identifiers, an alias, time already spent) gets
+bytes of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from firelane.mqtt.fields import four_bytes, two_bytes, variable
+from firelane.mqtt.packets import V3, V5
+from firelane.mqtt.properties import write_properties
+
+if TYPE_CHECKING:
+    from firelane.exchange.session import Session
+
+NEVER = math.inf
+_FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
+
+
+class Message:
+    """One publication. `properties` are the encoded ones that every subscriber gets unaltered."""
+
+    __slots__ = (
+        "expires_at",
+        "expiry_s",
+        "payload",
+        "properties",
+        "publisher",
+        "qos",
+        "retain",
+        "sequence",
+        "topic",
+        "wire3",
+        "wire5",
+    )
+
+    def __init__(
+        self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None, sequence: int
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.publisher = publisher
+        self.sequence = sequence
+        self.properties = b""
+        self.expires_at = NEVER
+        self.expiry_s = 0
+        self.wire3: bytes | None = None
+        self.wire5: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What holding it costs, near enough."""
+        return len(self.payload) + len(self.topic) + len(self.properties) + 200
+
+    def take_properties(self, properties: dict[str, Any], now: float) -> None:
+        """Keep what is forwarded (MQTT-3.3.2-4, -15, -16, -17, -18, -20) and start the clock of an expiry."""
+        kept = {name: value for name, value in properties.items() if name in _FORWARDED}
+        self.properties = without_length(write_properties(kept)) if kept else b""
+        if "message_expiry_interval" in properties:
+            self.expiry_s = properties["message_expiry_interval"]
+            self.expires_at = now + self.expiry_s
+
+    def wire(self, version: int) -> bytes:
+        """The bytes of a fresh QoS 0 copy without anything of its own; made once per version."""
+        if version == V5:
+            if self.wire5 is None:
+                self.wire5 = self.encoded(V5, 0x30, 0, self._expiry(self.expiry_s), self.topic)
+            return self.wire5
+        if self.wire3 is None:
+            self.wire3 = self.encoded(V3, 0x30, 0, b"", self.topic)
+        return self.wire3
+
+    def encoded(self, version: int, first: int, packet_id: int, extra: bytes, topic: bytes) -> bytes:
+        """PUBLISH with this first byte; `extra` are further encoded properties of an MQTT 5 copy."""
+        parts = [b"", two_bytes(len(topic)), topic]
+        length = 2 + len(topic) + len(self.payload)
+        if first & 0x06:
+            parts.append(two_bytes(packet_id))
+            length += 2
+        if version == V5:
+            size = len(self.properties) + len(extra)
+            prefix = b"\0" if size == 0 else variable(size)
+            parts += (prefix, self.properties, extra)
+            length += len(prefix) + size
+        parts.append(self.payload)
+        parts[0] = bytes((first, length)) if length < 128 else bytes((first,)) + variable(length)
+        return b"".join(parts)
+
+    def own_properties(self, identifiers: tuple[int, ...], alias: int, now: float) -> bytes:
+        """The properties of one copy: the time it has left (MQTT-3.3.2-6), its subscriptions' identifiers, an alias."""
+        extra = b""
+        if self.expires_at != NEVER:
+            extra = self._expiry(max(0, math.ceil(self.expires_at - now)))
+        for identifier in identifiers:
+            extra += b"\x0b" + variable(identifier)
+        if alias:
+            extra += b"\x23" + two_bytes(alias)
+        return extra
+
+    def _expiry(self, seconds: int) -> bytes:
+        return b"" if self.expires_at == NEVER else b"\x02" + four_bytes(seconds)
+
+
+def without_length(encoded: bytes) -> bytes:
+    """Encoded properties without the variable length before them."""
+    at = 0
+    while encoded[at] >= 0x80:
+        at += 1
+    return encoded[at + 1 :]

@@ -1,0 +1,176 @@
+"""PUBLISH from a client and the rest of its QoS 1 and 2 exchanges (MQTT 5, sections 3.3 to 3.7 and 4.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from firelane.exchange.connection import Connection
+from firelane.exchange.message import Message
+from firelane.exchange.retained import Kept
+from firelane.exchange.session import Session
+from firelane.exchange.subscribing import check_levels
+from firelane.mqtt.decode import decode_publish
+from firelane.mqtt.encode import encode
+from firelane.mqtt.fields import two_bytes
+from firelane.mqtt.packets import V5, Ack, Kind, Publish
+from firelane.mqtt.reasons import PacketError, Reason, protocol_error
+
+if TYPE_CHECKING:
+    from firelane.exchange.broker import Broker
+
+_SUCCESS = {1: bytes((Kind.PUBACK << 4, 2)), 2: bytes((Kind.PUBREC << 4, 2))}
+_ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
+MOST_ALLOWED = 4096
+NO_PROPERTIES: dict[str, Any] = {}
+
+
+def handle_publish(broker: Broker, connection: Connection, flags: int, body: bytes, now: float) -> None:
+    """PUBLISH as it came."""
+    packet = decode_publish(flags, body, connection.version)
+    topic = _topic(broker, connection, packet)
+    accept(
+        broker, connection, topic, packet.payload, packet.qos, packet.retain, packet.packet_id, packet.properties, now
+    )
+
+
+def accept(
+    broker: Broker,
+    connection: Connection,
+    topic: bytes,
+    payload: bytes,
+    qos: int,
+    retain: bool,
+    packet_id: int,
+    properties: dict[str, Any],
+    now: float,
+) -> None:
+    """Take a message in: may it be, keep it if it is to be retained, hand it on, acknowledge it."""
+    session, counts = connection.session, broker.counts
+    assert session is not None
+    counts.publish_received += 1
+    counts.publish_bytes_received += len(payload)
+    if qos:
+        again = qos == 2 and packet_id in session.received
+        _count_in(broker, connection, again)
+        if again:  # had it before (MQTT-4.3.3-10)
+            _acknowledge(broker, connection, qos, packet_id, Reason.SUCCESS)
+            return
+    if not _may_publish(broker, connection, session, topic):
+        counts.publish_refused += 1
+        # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2).
+        _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
+        return
+    if qos and broker.journal.refusing:
+        counts.publish_refused += 1
+        _acknowledge(broker, connection, qos, packet_id, Reason.QUOTA_EXCEEDED)
+        return
+    message = broker.new_message(topic, payload, qos, retain, session)
+    if properties:
+        message.take_properties(properties, now)
+    takers = publish(broker, message, now, packet_id=packet_id if qos == 2 else 0)
+    if qos:
+        connection.last_record = broker.journal.appended
+        reason = Reason.SUCCESS if takers else Reason.NO_MATCHING_SUBSCRIBERS
+        _acknowledge(broker, connection, qos, packet_id, reason)
+
+
+def publish(broker: Broker, message: Message, now: float, *, packet_id: int = 0) -> int:
+    """Retain a message if it says so and hand it to all who want it; returns how many do."""
+    if message.retain:
+        retain(broker, message)
+    route = broker.routes.find(message.topic)
+    if message.qos == 0:
+        broker.delivering.deliver(message, route, now)
+        return len(route.copies) + len(route.groups)
+    publisher = message.publisher
+    remembered = packet_id if publisher is not None and publisher.durable and broker.journal.durable else 0
+    if packet_id and not remembered:
+        assert publisher is not None
+        publisher.received[packet_id] = 0, 0
+    return broker.delivering.deliver_reliably(message, route, now, remembered)
+
+
+def retain(broker: Broker, message: Message) -> None:
+    """Keep a message as the last of its topic; an empty one clears it (MQTT-3.3.1-6)."""
+    retained, limits = broker.retained, broker.limits
+    if not message.payload:
+        before = retained.clear(message.topic)
+        if before is not None:
+            broker.journal.unretained(before)
+        return
+    full = len(retained) >= limits.retained or retained.bytes >= limits.log_bytes
+    if (full and retained.find(message.topic) is None) or (broker.journal.durable and broker.journal.refusing):
+        broker.counts.retained_refused += 1
+        return
+    kept = Kept(message)
+    broker.journal.retained(kept, retained.keep(kept))
+
+
+def handle_pubrel(broker: Broker, connection: Connection, packet: Ack) -> None:
+    """The publisher has seen PUBREC: its identifier is free again once the log has it."""
+    session = connection.session
+    assert session is not None
+    known = packet.packet_id in session.received
+    reason = Reason.SUCCESS if known else Reason.PACKET_IDENTIFIER_NOT_FOUND
+    position = 0
+    if known:
+        position = broker.journal.forgotten(session, packet.packet_id)
+        connection.unacknowledged = max(0, connection.unacknowledged - 1)
+    answer = encode(Ack(kind=Kind.PUBCOMP, packet_id=packet.packet_id, reason=reason), connection.version)
+    broker.delivering.write_committed(connection, answer, max(position, connection.last_record))
+
+
+def _topic(broker: Broker, connection: Connection, packet: Publish) -> bytes:
+    """The topic in bytes; aliases are set and looked up (section 3.3.2.3.4)."""
+    if "subscription_identifier" in packet.properties:  # MQTT-3.3.4-6
+        raise protocol_error("a subscription identifier from a client")
+    alias = packet.properties.get("topic_alias", 0)
+    if alias > broker.limits.topic_aliases:
+        raise PacketError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is more than was agreed")
+    if packet.topic:
+        check_levels(packet.topic)
+        topic = packet.topic.encode()
+        if alias:
+            connection.aliases_in[alias] = topic
+        return topic
+    if alias not in connection.aliases_in:
+        raise protocol_error(f"topic alias {alias} stands for nothing yet")
+    return connection.aliases_in[alias]
+
+
+def _count_in(broker: Broker, connection: Connection, again: bool) -> None:
+    """A client may have only so many messages unacknowledged (MQTT-3.3.4-7, -9); one sent again is not one more."""
+    if not again:
+        connection.unacknowledged += 1
+        if connection.version == V5 and connection.unacknowledged > broker.limits.inflight:
+            most = broker.limits.inflight
+            raise PacketError(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"more than {most} unacknowledged messages")
+
+
+def _may_publish(broker: Broker, connection: Connection, session: Session, topic: bytes) -> bool:
+    allowed = connection.allowed
+    if allowed is not None and topic in allowed:
+        return True
+    text = topic.decode()
+    if text.startswith("$SYS/") or text == "$SYS":
+        return False
+    if connection.upstream is None and not broker.access.may_publish(session.identity, text):
+        return False
+    if allowed is not None:
+        if len(allowed) >= MOST_ALLOWED:
+            allowed.clear()
+        allowed.add(topic)
+    return True
+
+
+def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason) -> None:
+    """PUBACK or PUBREC, in the order of the messages, once the log has what came before."""
+    if qos == 0:
+        return
+    if qos == 1 or reason >= Reason.UNSPECIFIED_ERROR:
+        connection.unacknowledged -= 1
+    if reason and connection.version == V5:
+        answer = encode(Ack(kind=_ANSWERS[qos], packet_id=packet_id, reason=reason), V5)
+    else:
+        answer = _SUCCESS[qos] + two_bytes(packet_id)
+    broker.delivering.write_committed(connection, answer, connection.last_record)

@@ -1,0 +1,201 @@
+"""Reads the log back after a stop or a crash: sessions, subscriptions, what they are owed, retained messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from firelane.exchange import records
+from firelane.exchange.access import Identity
+from firelane.exchange.journal import Journal
+from firelane.exchange.message import NEVER
+from firelane.exchange.records import Record
+from firelane.exchange.retained import Kept
+from firelane.exchange.session import Delivery, Session, State, Subscription
+from firelane.exchange.subscribing import new_subscription
+
+Place = tuple[int, int]  # location, size
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """A session while the log is being read."""
+
+    session: Session
+    owed: dict[int, Place] = field(default_factory=dict)  # by sequence
+    sent: dict[int, int] = field(default_factory=dict)  # sequence -> packet identifier
+    released: dict[int, int] = field(default_factory=dict)  # packet identifier -> sequence
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the log remembered."""
+
+    sessions: list[Session] = field(default_factory=list)
+    retained: list[Kept] = field(default_factory=list)
+    last_sequence: int = 0
+    last_number: int = 0
+
+
+class Recovery:
+    """One pass over the log; a function per kind of record."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._sessions: dict[int, _Remembered] = {}
+        self._retained: dict[bytes, Kept] = {}
+        self._last_sequence = 0
+        self._last_number = 0
+
+    def run(self) -> Recovered:
+        """Read everything; what ended is dropped, what is owed is put in the order in which it was published."""
+        for location, kind, body in self._journal.log.records():
+            self._READERS[Record(kind)](self, location, body)
+        self._restore_deliveries()
+        sessions = [one.session for one in self._sessions.values()]
+        return Recovered(sessions, list(self._retained.values()), self._last_sequence, self._last_number)
+
+    def _session(self, location: int, body: bytes) -> None:
+        data = records.read_json(body)
+        number = data["number"]
+        self._last_number = max(self._last_number, number)
+        identity = Identity(client_id=data["client"], user=data["user"], roles=tuple(data["roles"]))
+        if number not in self._sessions:
+            self._sessions[number] = _Remembered(Session(number=number, client_id=data["client"], identity=identity))
+        session = self._sessions[number].session
+        session.identity = identity
+        session.expiry_s = NEVER if data["expiry"] is None else data["expiry"]
+        session.expires_at = self._journal.moment(data["expires_at"])
+        session.will = records.will_from(data["will"])
+        session.location, session.size_bytes = location, len(body)
+
+    def _session_ended(self, _: int, body: bytes) -> None:
+        self._sessions.pop(records.read_number(body), None)
+
+    def _subscribed(self, location: int, body: bytes) -> None:
+        data = records.read_json(body)
+        remembered = self._sessions.get(data.pop("session"))
+        if remembered is None:
+            return
+        session = remembered.session
+        subscription: Subscription = new_subscription(session, data.pop("filter"), **data)
+        subscription.location, subscription.size_bytes = location, len(body)
+        session.subscriptions[subscription.filter] = subscription
+
+    def _unsubscribed(self, _: int, body: bytes) -> None:
+        data = records.read_json(body)
+        if remembered := self._sessions.get(data["session"]):
+            remembered.session.subscriptions.pop(data["filter"], None)
+
+    def _message(self, location: int, body: bytes) -> None:
+        stored = records.read_message(body)
+        self._last_sequence = max(self._last_sequence, stored.sequence)
+        for one in stored.owed:
+            if remembered := self._sessions.get(one.number):
+                remembered.owed[stored.sequence] = location, len(body)
+        if stored.packet_id and (publisher := self._sessions.get(stored.publisher)):
+            publisher.session.received[stored.packet_id] = location, len(body)
+
+    def _done(self, _: int, body: bytes) -> None:
+        number, sequence = records.read_done(body)
+        if remembered := self._sessions.get(number):
+            remembered.owed.pop(sequence, None)
+            remembered.sent.pop(sequence, None)
+
+    def _sent(self, _: int, body: bytes) -> None:
+        number, sequence, packet_id = records.read_sent(body)
+        if remembered := self._sessions.get(number):
+            remembered.sent[sequence] = packet_id
+
+    def _released(self, _: int, body: bytes) -> None:
+        number, sequence, packet_id = records.read_sent(body)
+        if remembered := self._sessions.get(number):
+            remembered.owed.pop(sequence, None)
+            remembered.sent.pop(sequence, None)
+            remembered.released[packet_id] = sequence
+
+    def _completed(self, _: int, body: bytes) -> None:
+        number, packet_id = records.read_identifier(body)
+        if remembered := self._sessions.get(number):
+            remembered.released.pop(packet_id, None)
+
+    def _forgotten(self, _: int, body: bytes) -> None:
+        number, packet_id = records.read_identifier(body)
+        if remembered := self._sessions.get(number):
+            remembered.session.received.pop(packet_id, None)
+
+    def _retain(self, location: int, body: bytes) -> None:
+        stored = records.read_message(body)
+        self._last_sequence = max(self._last_sequence, stored.sequence)
+        self._retained[stored.topic] = Kept(self._journal.revived(stored), location, len(body))
+
+    def _unretain(self, _: int, body: bytes) -> None:
+        self._retained.pop(body, None)
+
+    def _restore_deliveries(self) -> None:
+        holders: dict[int, int] = {}
+        for remembered in self._sessions.values():
+            session = remembered.session
+            for sequence, (location, size_bytes) in sorted(remembered.owed.items()):
+                holders[location] = holders.get(location, 0) + 1
+                packet_id = remembered.sent.get(sequence)
+                if packet_id is None:
+                    session.backlog.append(location, size_bytes)
+                else:
+                    self._in_flight(session, location, size_bytes, packet_id)
+            for packet_id, sequence in remembered.released.items():
+                session.in_flight[packet_id] = _released_delivery(packet_id, sequence)
+            for location, _ in session.received.values():
+                holders[location] = holders.get(location, 0) + 1
+            session.resend.extend(session.in_flight.values())
+            session.last_packet_id = max(session.in_flight, default=0)
+            session.due = session.owed
+        self._account(holders)
+
+    def _in_flight(self, session: Session, location: int, size_bytes: int, packet_id: int) -> None:
+        delivery = self._journal.load(session, location, size_bytes)
+        delivery.packet_id = packet_id
+        delivery.state = State.SENT
+        delivery.duplicate = True
+        delivery.message = None
+        session.in_flight[packet_id] = delivery
+
+    def _account(self, holders: dict[int, int]) -> None:
+        """Tell the journal what is still needed; everything else in the log is free."""
+        sizes = {one.location: one.size_bytes for one in self._retained.values()}
+        for remembered in self._sessions.values():
+            session = remembered.session
+            sizes[session.location] = session.size_bytes
+            sizes.update((one.location, one.size_bytes) for one in session.subscriptions.values())
+            sizes.update(remembered.owed.values())
+            sizes.update(session.received.values())
+        self._journal.log.keep_only(sizes)
+        for location, count in holders.items():
+            self._journal.restore_holders(location, count)
+
+    _READERS: ClassVar[dict[Record, Callable[[Recovery, int, bytes], None]]] = {
+        Record.SESSION: _session,
+        Record.SESSION_ENDED: _session_ended,
+        Record.SUBSCRIBED: _subscribed,
+        Record.UNSUBSCRIBED: _unsubscribed,
+        Record.MESSAGE: _message,
+        Record.DONE: _done,
+        Record.SENT: _sent,
+        Record.RELEASED: _released,
+        Record.COMPLETED: _completed,
+        Record.FORGOTTEN: _forgotten,
+        Record.RETAINED: _retain,
+        Record.UNRETAINED: _unretain,
+    }
+
+
+def _released_delivery(packet_id: int, sequence: int) -> Delivery:
+    """A QoS 2 message that its client has; only its identifier is still to be freed."""
+    delivery = Delivery.__new__(Delivery)
+    delivery.message = None
+    delivery.qos, delivery.retain, delivery.identifiers = 2, False, ()
+    delivery.sequence, delivery.packet_id = sequence, packet_id
+    delivery.state, delivery.duplicate = State.RELEASED, True
+    delivery.location, delivery.size_bytes = 0, 0
+    return delivery

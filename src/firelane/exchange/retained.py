@@ -1,0 +1,72 @@
+"""The last message of every topic that was published to be kept (MQTT 5, section 3.3.1.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from firelane.exchange.message import Message
+from firelane.exchange.session import Session, Subscription
+from firelane.mqtt import TopicTree
+
+
+@dataclass(slots=True)
+class Kept:
+    """A retained message and where the log has it (0: nowhere)."""
+
+    message: Message
+    location: int = 0
+    size_bytes: int = 0
+
+
+class RetainedMessages:
+    """Messages by topic, found by filter."""
+
+    def __init__(self, may_receive: Callable[[Session, str], bool]) -> None:
+        self._may_receive = may_receive
+        self._kept: dict[bytes, Kept] = {}
+        self._tree: TopicTree[bytes] = TopicTree()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(self._kept.values())
+
+    def keep(self, kept: Kept) -> Kept | None:
+        """Put a message in the place of its topic's last, which is returned."""
+        topic = kept.message.topic
+        before = self._kept.get(topic)
+        self._kept[topic] = kept
+        self.bytes += kept.message.size_bytes
+        if before is None:
+            self._tree.add(topic.decode(), topic)
+        else:
+            self.bytes -= before.message.size_bytes
+        return before
+
+    def clear(self, topic: bytes) -> Kept | None:
+        """Forget a topic's message."""
+        kept = self._kept.pop(topic, None)
+        if kept is not None:
+            self._tree.remove(topic.decode())
+            self.bytes -= kept.message.size_bytes
+        return kept
+
+    def find(self, topic: bytes) -> Kept | None:
+        """A topic's message with its place in the log."""
+        return self._kept.get(topic)
+
+    def get(self, topic: bytes) -> Message | None:
+        """A topic's message."""
+        kept = self._kept.get(topic)
+        return None if kept is None else kept.message
+
+    def topics(self, wanted: Subscription) -> list[bytes]:
+        """The topics that a subscription matches, last first (they are taken from the end)."""
+        found = self._tree.matching(wanted.topics)
+        if wanted.partly:
+            found = [topic for topic in found if self._may_receive(wanted.session, topic.decode())]
+        found.reverse()
+        return found

@@ -1,0 +1,172 @@
+"""Who gets a message: from a topic to one copy per session, remembered until a subscription changes it.
+
+A session with several matching filters gets one copy, at the highest QoS, with all identifiers (MQTT 5, section
+3.3.4). A shared group gets one copy for the whole group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from firelane.exchange.session import Session, Subscription
+from firelane.mqtt import FilterTree, TopicTree
+
+MOST_REMEMBERED = 100_000
+
+
+class Copy:
+    """What one session gets of a topic; `own` replaces it for what the session published itself."""
+
+    __slots__ = ("identifiers", "own", "plain", "qos", "retain_as_published", "session")
+
+    def __init__(self, session: Session, matching: list[Subscription]) -> None:
+        self.session = session
+        self.qos = max(one.qos for one in matching)
+        self.identifiers = tuple(one.identifier for one in matching if one.identifier)
+        self.retain_as_published = any(one.retain_as_published for one in matching)
+        foreign = [one for one in matching if not one.no_local]
+        self.own: Copy | None = self
+        if len(foreign) < len(matching):
+            self.own = Copy(session, foreign) if foreign else None
+        # A copy without anything of its own may share its bytes with others.
+        self.plain = not self.identifiers and self.own is self
+
+
+class Group:
+    """The members of a shared subscription, who take turns."""
+
+    __slots__ = ("members", "topics", "turn")
+
+    def __init__(self, topics: str) -> None:
+        self.topics = topics
+        self.members: dict[Subscription, None] = {}
+        self.turn = 0
+
+
+class Turn:
+    """A group's part in a route: those of its members who may have the topic."""
+
+    __slots__ = ("group", "members")
+
+    def __init__(self, group: Group, members: list[Copy]) -> None:
+        self.group = group
+        self.members = members
+
+    def take(self, qos: int) -> Copy:
+        """Whose turn it is: the next who is there and can take it, else one who will be back, else just the next."""
+        group, members = self.group, self.members
+        count = len(members)
+        start = group.turn = (group.turn + 1) % count
+        ordered = members[start:] + members[:start] if count > 1 else members
+        for copy in ordered:
+            connection = copy.session.connection
+            if connection is not None and connection.writable and not copy.session.queue:
+                return copy
+        for copy in ordered:
+            if copy.session.connection is not None or (copy.session.durable and min(copy.qos, qos)):
+                return copy
+        return ordered[0]
+
+
+class Route:
+    """Where messages of one topic go."""
+
+    __slots__ = ("copies", "groups", "text")
+
+    def __init__(self, text: str, copies: tuple[Copy, ...], groups: tuple[Turn, ...]) -> None:
+        self.text = text
+        self.copies = copies
+        self.groups = groups
+
+
+class Routes:
+    """All subscriptions, and for each topic lately published the route they make.
+
+    A subscription that comes or goes makes only the topics that it matches be looked up anew.
+    """
+
+    def __init__(self, may_receive: Callable[[Session, str], bool]) -> None:
+        self._may_receive = may_receive
+        self._subscriptions: FilterTree[Subscription] = FilterTree()
+        self._group_filters: FilterTree[Group] = FilterTree()
+        self._groups: dict[tuple[str, str], Group] = {}
+        self._remembered: TopicTree[bytes] = TopicTree()
+        self.known: dict[bytes, Route] = {}
+        self.count = 0
+        self.shared_count = 0
+
+    def add(self, subscription: Subscription) -> None:
+        """A new subscription; one that replaces another is taken out first."""
+        self.count += 1
+        if subscription.group:
+            self.shared_count += 1
+            key = (subscription.group, subscription.topics)
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = Group(subscription.topics)
+                self._group_filters.add(subscription.topics, group)
+            group.members[subscription] = None
+        else:
+            self._subscriptions.add(subscription.topics, subscription)
+        self._forget(subscription.topics)
+
+    def remove(self, subscription: Subscription) -> None:
+        """A subscription that is no more."""
+        self.count -= 1
+        if subscription.group:
+            self.shared_count -= 1
+            key = (subscription.group, subscription.topics)
+            group = self._groups[key]
+            del group.members[subscription]
+            if not group.members:
+                del self._groups[key]
+                self._group_filters.remove(subscription.topics, group)
+        else:
+            self._subscriptions.remove(subscription.topics, subscription)
+        self._forget(subscription.topics)
+
+    def find(self, topic: bytes) -> Route:
+        """The route of a valid topic name."""
+        route = self.known.get(topic)
+        if route is None:
+            text = topic.decode()
+            route = Route(text, self._copies(text), self._turns(text))
+            self._remember(topic, text, route)
+        return route
+
+    def forget_all(self) -> None:
+        """Look everything up anew: access rules have changed."""
+        self.known.clear()
+        self._remembered = TopicTree()
+
+    def _copies(self, topic: str) -> tuple[Copy, ...]:
+        by_session: dict[Session, list[Subscription]] = {}
+        for one in self._subscriptions.matching(topic):
+            if not one.partly or self._may_receive(one.session, topic):
+                by_session.setdefault(one.session, []).append(one)
+        return tuple(Copy(session, matching) for session, matching in by_session.items())
+
+    def _turns(self, topic: str) -> tuple[Turn, ...]:
+        turns = []
+        for group in self._group_filters.matching(topic):
+            members = [
+                Copy(one.session, [one])
+                for one in group.members
+                if not one.partly or self._may_receive(one.session, topic)
+            ]
+            if members:
+                turns.append(Turn(group, members))
+        return tuple(turns)
+
+    def _remember(self, topic: bytes, text: str, route: Route) -> None:
+        if len(self.known) >= MOST_REMEMBERED:
+            oldest = next(iter(self.known))
+            del self.known[oldest]
+            self._remembered.remove(oldest.decode())
+        self.known[topic] = route
+        self._remembered.add(text, topic)
+
+    def _forget(self, topic_filter: str) -> None:
+        for topic in self._remembered.matching(topic_filter):
+            del self.known[topic]
+            self._remembered.remove(topic.decode())

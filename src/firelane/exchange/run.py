@@ -1,0 +1,164 @@
+"""Starts an exchange from its settings: log, broker, listeners, the clock of $SYS; and ends it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from firelane import __version__
+from firelane.errors import ServeError
+from firelane.exchange.access import Passwords
+from firelane.exchange.broker import Broker
+from firelane.exchange.journal import Journal
+from firelane.exchange.log import Log
+from firelane.exchange.server import Driver, Server, allow_many_files
+from firelane.exchange.system import SystemTopics
+from firelane.exchange.upstream import Bridge
+from firelane.scenario.settings import ExchangeSettings, Tls
+
+SEGMENT_BYTES = 16_000_000
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A running exchange: its broker, its sockets, and where it can be reached."""
+
+    broker: Broker
+    server: Server
+    log: Log
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    def reload(self, settings: ExchangeSettings) -> None:
+        """Go on with other settings."""
+        self.server.passwords.close()
+        self.server.passwords = Passwords(settings.users)
+        self.log.cap_bytes = settings.limits.log_bytes
+        self.broker.reload(settings, time.monotonic())
+        self.server.settle()
+
+
+@asynccontextmanager
+async def running(
+    settings: ExchangeSettings, *, host: str, mqtt_port: int, data_dir: Path, tell: Callable[[str], None]
+) -> AsyncIterator[Exchange]:
+    """An exchange that accepts connections; it is closed in order when the block ends.
+
+    `tell` is given a line now and then: what was recovered, what failed, what works again.
+    """
+    allow_many_files()
+    durable = settings.durability == "fsync"
+    folder = data_dir / ("log" if durable else "overflow")
+    if not durable:
+        _clear(folder)
+    with Log.open(folder, cap_bytes=settings.limits.log_bytes, segment_bytes=SEGMENT_BYTES, sync=durable) as log:
+        now = time.monotonic()
+        broker = Broker(settings, Journal(log, durable=durable, wall_ahead_s=time.time() - now))
+        broker.recover(now)
+        _report(log, tell)
+        server = Server(broker, Passwords(settings.users))
+        loop = asyncio.get_running_loop()
+
+        def failed(why: str | None) -> None:
+            loop.call_soon_threadsafe(_report_failure, why, tell)
+
+        log.start(server.committed, failed)
+        exchange = Exchange(broker, server, log)
+        await _listen(exchange, settings, host, mqtt_port)
+        stop = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(server.run(stop))
+                beside = [group.create_task(one) for one in _beside(exchange, settings, tell)]
+                try:
+                    yield exchange
+                finally:
+                    for task in beside:
+                        task.cancel()
+                    stop.set()
+        finally:
+            server.passwords.close()
+
+
+def _beside(
+    exchange: Exchange, settings: ExchangeSettings, tell: Callable[[str], None]
+) -> Iterator[Coroutine[None, None, None]]:
+    if settings.system_interval_s:
+        yield _publish_system(exchange)
+    if settings.upstream is not None:
+        yield Bridge(exchange.server, settings.upstream, tell).run()
+
+
+def _report(log: Log, tell: Callable[[str], None]) -> None:
+    """Say what a crash left behind, if it did."""
+    found = log.recovered
+    if found is not None and found.cut_bytes:
+        tell(f"the log ended in {found.cut_bytes} bytes that were never confirmed to anybody; cut, and kept in "
+             f"{found.cut_file}")  # fmt: skip
+
+
+def _report_failure(why: str | None, tell: Callable[[str], None]) -> None:
+    if why is None:
+        tell("the log can be written again; nothing was lost")
+    else:
+        tell(f"the log cannot be written ({why}); QoS 1 and 2 are refused until it can")
+
+
+async def _listen(exchange: Exchange, settings: ExchangeSettings, host: str, mqtt_port: int) -> None:
+    server, addresses = exchange.server, exchange.addresses
+    shown = f"[{host}]" if ":" in host else host
+    port = await server.listen(Driver, host, mqtt_port)
+    addresses["mqtt"] = f"mqtt://{shown}:{port}"
+    if settings.tls is not None:
+        port = await server.listen(Driver, host, settings.tls.port, tls_context(settings.tls))
+        addresses["mqtts"] = f"mqtts://{shown}:{port}"
+    if settings.websocket is not None:
+        from firelane.exchange.websocket import WebSocketDriver
+
+        port = await server.listen(WebSocketDriver, host, settings.websocket.port)
+        addresses["ws"] = f"ws://{shown}:{port}"
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """What TLS needs from its files; one line if they are no good."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except (OSError, ssl.SSLError) as problem:
+        raise ServeError(
+            f"exchange.tls: certificate {tls.certificate} with key {tls.key} cannot be used ({_why(problem)}); "
+            "give a PEM certificate and its own key"
+        ) from None
+    if tls.client_ca is not None:
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except (OSError, ssl.SSLError) as problem:
+            raise ServeError(
+                f"exchange.tls.client_ca: {tls.client_ca} cannot be used ({_why(problem)}); give a PEM file"
+            ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _why(problem: OSError) -> str:
+    reason: str | None = getattr(problem, "reason", None)
+    return reason or problem.strerror or str(problem)
+
+
+async def _publish_system(exchange: Exchange) -> None:
+    broker = exchange.broker
+    topics = SystemTopics(broker, __version__, time.monotonic())
+    while True:
+        topics.publish(time.monotonic())
+        exchange.server.settle()
+        await asyncio.sleep(broker.settings.system_interval_s)
+
+
+def _clear(folder: Path) -> None:
+    """What did not fit memory in an earlier run is of no use any more."""
+    for path in folder.glob("*.log") if folder.is_dir() else ():
+        path.unlink(missing_ok=True)

@@ -1,0 +1,253 @@
+"""The sockets of the exchange: TCP, TLS and WebSocket, driven by asyncio; the broker itself knows nothing of them.
+
+After every event what the broker wants written is written, once per connection, and the log is told to commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import ssl
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, cast
+
+from firelane.errors import ServeError
+from firelane.exchange.access import Passwords
+from firelane.exchange.broker import Broker
+from firelane.exchange.connection import Connection, Phase
+
+TICK_S = 0.1
+CLEANING_PAUSE_S = 0.002
+BACKLOG = 2048
+HIGH_WATER_BYTES = 65_536
+DRAIN_WITHIN_S = 5.0
+
+
+class Server:
+    """Drives a broker: listens, reads, writes, keeps its time and its log."""
+
+    def __init__(self, broker: Broker, passwords: Passwords) -> None:
+        self.broker = broker
+        self.passwords = passwords
+        self.drivers: dict[Driver, None] = {}
+        self._log = broker.journal.log
+        self._flushed = 0
+        self._listeners: list[asyncio.Server] = []
+        self._paused: dict[Driver, None] = {}
+        self._unfinished: dict[Connection, None] = {}
+        self._loop = asyncio.get_running_loop()
+        self._group: asyncio.TaskGroup | None = None
+
+    async def listen(
+        self, make: Callable[[Server], asyncio.BaseProtocol], host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Accept connections at an address; returns the port, which the system chooses when it was 0."""
+        try:
+            listener = await self._loop.create_server(lambda: make(self), host, port, ssl=tls, backlog=BACKLOG)
+        except (OSError, OverflowError) as problem:
+            why = getattr(problem, "strerror", None) or problem
+            raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another port") from None
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then let everybody go in order."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            ticking = group.create_task(self._tick())
+            await stop.wait()
+            ticking.cancel()
+            await self._close()
+
+    def settle(self) -> None:
+        """Write what the last event made ready, check passwords that came, hand the log what was written down."""
+        broker = self.broker
+        while dirty := broker.take_dirty():
+            for connection in dirty:
+                driver = cast(Driver, connection.driver)
+                if connection.outbox:
+                    driver.write(broker.take_output(connection))
+                if connection.phase is Phase.CLOSING:
+                    driver.close()
+                elif not connection.direct:
+                    self._finish_later(connection)
+        if broker.to_check:
+            self._check_passwords()
+        if self._log.appended != self._flushed:
+            self._flushed = self._log.appended
+            self._log.flush()
+
+    def committed(self, position: int) -> None:
+        """The log's writer says so, from its own thread."""
+        self._loop.call_soon_threadsafe(self._committed, position)
+
+    def hold(self, driver: Driver) -> None:
+        """Read nothing more from a connection until the broker wants to."""
+        if driver not in self._paused:
+            self._paused[driver] = None
+            driver.pause_reading()
+
+    def forget(self, driver: Driver) -> None:
+        """A connection is gone."""
+        self.drivers.pop(driver, None)
+        self._paused.pop(driver, None)
+        self._unfinished.pop(driver.connection, None)
+
+    def _committed(self, position: int) -> None:
+        if self.broker.journal.durable:
+            self.broker.committed(position, monotonic())
+        self.settle()
+
+    def _finish_later(self, connection: Connection) -> None:
+        """Whoever has more waiting goes on after the socket has had its turn, so that nobody fills the memory."""
+        session = connection.session
+        if session is None or not (session.queue or session.backlog or session.replays or session.resend):
+            return
+        if not self._unfinished:
+            self._loop.call_soon(self._go_on)
+        self._unfinished[connection] = None
+
+    def _go_on(self) -> None:
+        unfinished, self._unfinished = self._unfinished, {}
+        now = monotonic()
+        for connection in unfinished:
+            self.broker.written(connection, now)
+        self.settle()
+
+    def _check_passwords(self) -> None:
+        waiting, self.broker.to_check = self.broker.to_check, []
+        for connection in waiting:
+            assert self._group is not None
+            self._group.create_task(self._check_password(connection))
+
+    async def _check_password(self, connection: Connection) -> None:
+        asked = connection.asked
+        assert asked is not None
+        assert asked.user is not None
+        right = await self.passwords.verify(asked.user, asked.password or b"")
+        self.broker.verified(connection, right, monotonic())
+        self._release()
+        self.settle()
+
+    def _release(self) -> None:
+        for driver in [one for one in self._paused if one.connection.reading]:
+            del self._paused[driver]
+            driver.resume_reading()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.broker.tick(monotonic())
+            self._release()
+            self.settle()
+            while self.broker.clean():
+                self.settle()
+                await asyncio.sleep(CLEANING_PAUSE_S)
+
+    async def _close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self.broker.shut_down(monotonic())
+        self.settle()
+        patience = self._loop.time() + DRAIN_WITHIN_S
+        while self.drivers and self._loop.time() < patience:
+            await asyncio.sleep(0.01)
+        for driver in list(self.drivers):
+            driver.abort()
+        await asyncio.sleep(0)
+
+
+class Driver(asyncio.Protocol):
+    """One TCP or TLS connection: passes bytes and events on to the broker."""
+
+    __slots__ = ("_closing", "_server", "_transport", "connection")
+    connection: Connection
+    _transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        peer: Any = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
+        self.connection = Connection(address, monotonic(), user=certified_name(transport), driver=self)
+        self._server.drivers[self] = None
+        self._server.broker.opened(self.connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the client."""
+        self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Bytes of MQTT."""
+        server, connection = self._server, self.connection
+        if self._closing:
+            return
+        server.broker.received(connection, data, monotonic())
+        if not connection.reading:
+            server.hold(self)
+        server.settle()
+
+    def pause_writing(self) -> None:
+        """The socket takes no more."""
+        self._server.broker.writable(self.connection, False, monotonic())
+
+    def resume_writing(self) -> None:
+        """It takes more again."""
+        self._server.broker.writable(self.connection, True, monotonic())
+        self._server.settle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone, or was let go."""
+        self._closing = True
+        server = self._server
+        server.forget(self)
+        server.broker.closed(self.connection, monotonic())
+        server.settle()
+
+    def write(self, data: bytes) -> None:
+        """Bytes to the client."""
+        if not self._closing:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close after what was written."""
+        self._closing = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Read nothing for now."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+def certified_name(transport: asyncio.BaseTransport) -> str | None:
+    """The common name in a client's certificate, which stands for its user."""
+    certificate: Any = transport.get_extra_info("peercert")
+    if not certificate:
+        return None
+    for names in certificate.get("subject", ()):
+        for key, value in names:
+            if key == "commonName":
+                return str(value)
+    return None
+
+
+def allow_many_files() -> None:
+    """A connection is an open file: take as many as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

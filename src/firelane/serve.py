@@ -1,0 +1,83 @@
+"""`firelane serve`: an exchange with its web side, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from firelane.errors import FirelaneError
+from firelane.exchange.run import Exchange, running
+from firelane.scenario.model import Scenario
+
+FIXED = ("durability", "tls", "websocket", "upstream", "system_interval_s")  # what a running exchange cannot change
+
+
+def serve(
+    load: Callable[[], Scenario],
+    *,
+    host: str,
+    mqtt_port: int,
+    http_port: int | None,
+    data_dir: Path,
+    ready: Callable[[str], None],
+    complain: Callable[[str], None],
+) -> None:
+    """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(load, host, mqtt_port, http_port, data_dir, ready, complain))
+    except* FirelaneError as problems:
+        raise problems.exceptions[0] from None
+
+
+async def _serve(
+    load: Callable[[], Scenario],
+    host: str,
+    mqtt_port: int,
+    http_port: int | None,
+    data_dir: Path,
+    ready: Callable[[str], None],
+    complain: Callable[[str], None],
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    scenario = load()
+    async with AsyncExitStack() as stack:
+        exchange = await stack.enter_async_context(
+            running(scenario.exchange, host=host, mqtt_port=mqtt_port, data_dir=data_dir, tell=complain)
+        )
+        loop.add_signal_handler(signal.SIGHUP, _reload, exchange, load, complain)
+        ready(ready_line(exchange, data_dir))
+        await stop.wait()
+
+
+def _reload(exchange: Exchange, load: Callable[[], Scenario], complain: Callable[[str], None]) -> None:
+    """Take on settings that can change while clients are connected; say which have to wait for a restart."""
+    before = exchange.broker.settings
+    try:
+        after = load().exchange
+    except FirelaneError as problem:
+        complain(f"settings not reloaded: {problem}")
+        return
+    waiting = [name for name in FIXED if getattr(before, name) != getattr(after, name)]
+    exchange.reload(replace(after, **{name: getattr(before, name) for name in waiting}))
+    later = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
+    complain(f"settings reloaded{later}")
+
+
+def ready_line(exchange: Exchange, data_dir: Path) -> str:
+    """Where it can be reached and what it promises, in one line."""
+    where = ", ".join(exchange.addresses.values())
+    if exchange.broker.settings.durability == "fsync":
+        kept = f"QoS 1 and 2 are kept in {data_dir}"
+    else:
+        kept = "durability: memory, nothing survives a restart"
+    return f"firelane is ready on {where}; {kept}"
