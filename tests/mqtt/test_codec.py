@@ -29,7 +29,7 @@ from firelane.mqtt.packets import (
     Will,
 )
 from firelane.mqtt.properties import TABLE, WILL
-from firelane.mqtt.reasons import PacketError, Reason
+from firelane.mqtt.reasons import REASONS, PacketError, Reason
 
 MOST = 268_435_460
 text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -87,7 +87,7 @@ def packets(draw, version):
                            duplicate=bool(qos) and draw(st.booleans()), packet_id=draw(ids) if qos else 0,
                            properties=fit)  # fmt: skip
         case Kind.PUBACK | Kind.PUBREC | Kind.PUBREL | Kind.PUBCOMP:
-            reason = draw(st.integers(0, 255)) if version == V5 else 0
+            reason = draw(st.sampled_from(sorted(REASONS[kind]))) if version == V5 else 0
             return Ack(kind=kind, packet_id=draw(ids), reason=reason, properties=fit)
         case Kind.SUBSCRIBE:
             five = version == V5
@@ -106,10 +106,10 @@ def packets(draw, version):
         case Kind.PINGREQ | Kind.PINGRESP:
             return Ping(kind)
         case Kind.DISCONNECT:
-            reason = draw(st.integers(0, 255)) if version == V5 else 0
+            reason = draw(st.sampled_from(sorted(REASONS[kind]))) if version == V5 else 0
             return Disconnect(reason=reason, properties=fit)
         case Kind.AUTH:
-            return Auth(reason=draw(st.integers(0, 255)), properties=fit)
+            return Auth(reason=draw(st.sampled_from(sorted(REASONS[kind]))), properties=fit)
 
 
 def parsed(raw: bytes, version: int):
@@ -194,6 +194,10 @@ BAD = [
     ("password without user in 3.1.1 [3.1.2-22]", 0x10, b"\0\4MQTT\4\x42\0\0\0\1a\0\1p", V3, Reason.MALFORMED_PACKET),
     ("receive maximum 0 [3.1.2.11.3]", 0x10, b"\0\4MQTT\5\2\0\0\3\x21\0\0\0\1a", V5, Reason.PROTOCOL_ERROR),
     ("bytes after CONNECT", 0x10, b"\0\4MQTT\4\2\0\0\0\1ax", V3, Reason.MALFORMED_PACKET),
+    ("PUBACK with a reason of SUBACK [3.4.2-1]", 0x40, b"\0\1\x11", V5, Reason.PROTOCOL_ERROR),
+    ("DISCONNECT with a reason of CONNACK [3.14.2-1]", 0xE0, b"\x85", V5, Reason.PROTOCOL_ERROR),
+    ("thousands of user properties", 0x30, b"\0\1a\xfb\x36" + b"\x26\0\1a\0\1b" * 1005, V5, Reason.QUOTA_EXCEEDED),
+    ("thousands of filters", 0x82, b"\0\1\0" + b"\0\1a\0" * 10_001, V5, Reason.QUOTA_EXCEEDED),
     ("PINGREQ with a body", 0xC0, b"x", V5, Reason.MALFORMED_PACKET),
 ]  # fmt: skip
 

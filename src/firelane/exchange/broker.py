@@ -23,7 +23,7 @@ from firelane.exchange.routes import Routes
 from firelane.exchange.session import Session
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
-from firelane.mqtt.packets import V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
+from firelane.mqtt.packets import V3, V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
 from firelane.scenario.settings import ExchangeSettings
 
@@ -257,6 +257,24 @@ class Broker:
         connecting.closed(self, connection, now)
         return True
 
+    def end_session(self, client_id: str, now: float) -> bool:
+        """End a session for good on somebody's order, its client connected or not."""
+        session = self.sessions.get(client_id)
+        if session is None:
+            return False
+        self.kick(client_id, now)
+        if client_id in self.sessions:
+            connecting.end_session(self, session, now)
+        return True
+
+    def clear_retained(self, topic: str) -> bool:
+        """Forget a topic's retained message on somebody's order."""
+        kept = self.retained.clear(topic.encode())
+        if kept is None:
+            return False
+        self.journal.unretained(kept)
+        return True
+
     def shut_down(self, now: float) -> None:
         """Tell everybody that the exchange goes away."""
         for connection in list(self.connections):
@@ -334,6 +352,7 @@ class Broker:
         if connection.phase is Phase.NEW:
             if first >> 4 != Kind.CONNECT:
                 raise protocol_error("the first packet must be CONNECT")
+            connection.version = V5 if body.startswith(b"\0\4MQTT\5") else V3
             packet = decode(first, body, connection.version)
             assert isinstance(packet, Connect)
             connecting.handle_connect(self, connection, packet, now)
@@ -378,7 +397,10 @@ class Broker:
             if problem.reason in (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID):
                 connecting.refuse(self, connection, problem.reason)
                 return
-            connecting.disconnect(self, connection, problem.reason)
+            if connection.version == V5:  # it got as far as saying so: tell it why (section 4.13)
+                connecting.refuse(self, connection, problem.reason)
+            else:
+                connecting.disconnect(self, connection, problem.reason)
             return
         connecting.disconnect(self, connection, problem.reason, problem.problem)
         connecting.closed(self, connection, now)

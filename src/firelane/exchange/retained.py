@@ -63,6 +63,10 @@ class RetainedMessages:
         kept = self._kept.get(topic)
         return None if kept is None else kept.message
 
+    def matching(self, topic_filter: str) -> Iterator[Kept]:
+        """The messages whose topics a filter matches, one by one; nothing may be kept or cleared meanwhile."""
+        return (self._kept[topic] for topic in self._tree.walk(topic_filter))
+
     def topics(self, wanted: Subscription) -> list[bytes]:
         """The topics that a subscription matches, last first (they are taken from the end)."""
         found = self._tree.matching(wanted.topics)

@@ -6,7 +6,7 @@ session (an unknown packet identifier, an alias never set) is not judged here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from firelane.mqtt.fields import Reader
 from firelane.mqtt.packets import (
@@ -28,9 +28,10 @@ from firelane.mqtt.packets import (
     Will,
 )
 from firelane.mqtt.properties import WILL, read_properties
-from firelane.mqtt.reasons import PacketError, Reason, malformed, protocol_error
+from firelane.mqtt.reasons import REASONS, PacketError, Reason, malformed, protocol_error
 from firelane.mqtt.topics import filter_problem, topic_problem
 
+MOST_FILTERS = 10_000  # in one packet, so that none keeps others waiting for long
 _MUST_BE_TWO = (Kind.PUBREL, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE)  # flags 0010
 
 
@@ -176,6 +177,7 @@ def _subscribe(reader: Reader, _: Kind, version: int) -> Subscribe:
     subscriptions = []
     while reader.at < reader.end:
         subscriptions.append(_subscription(reader.string(), reader.byte(), version))
+        _check_count(subscriptions)
     if not subscriptions:
         raise protocol_error("a SUBSCRIBE without a filter")
     return Subscribe(packet_id=packet_id, subscriptions=subscriptions, properties=properties)
@@ -211,6 +213,11 @@ def _check_filter(topic_filter: str, version: int) -> None:
             raise PacketError(Reason.TOPIC_FILTER_INVALID, "a shared subscription is $share/NAME/FILTER")
 
 
+def _check_count(filters: Sized) -> None:
+    if len(filters) > MOST_FILTERS:
+        raise PacketError(Reason.QUOTA_EXCEEDED, f"more than {MOST_FILTERS} filters in one packet")
+
+
 def _unsubscribe(reader: Reader, _: Kind, version: int) -> Unsubscribe:
     packet_id = _packet_id(reader)
     properties = read_properties(reader, Kind.UNSUBSCRIBE) if version == V5 else {}
@@ -218,6 +225,7 @@ def _unsubscribe(reader: Reader, _: Kind, version: int) -> Unsubscribe:
     while reader.at < reader.end:
         filters.append(reader.string())
         _check_filter(filters[-1], version)
+        _check_count(filters)
     if not filters:
         raise protocol_error("an UNSUBSCRIBE without a filter")
     return Unsubscribe(packet_id=packet_id, filters=filters, properties=properties)
@@ -251,6 +259,8 @@ def _reason_and_properties(reader: Reader, kind: Kind, version: int) -> tuple[in
     reason, properties = int(Reason.SUCCESS), {}
     if version == V5 and reader.at < reader.end:
         reason = reader.byte()
+        if reason not in REASONS[kind]:
+            raise protocol_error(f"a {kind.name} does not have reason 0x{reason:02X}")
         if reader.at < reader.end:
             properties = read_properties(reader, kind)
     reader.finish()

@@ -18,6 +18,7 @@ Properties = dict[str, Any]
 
 WILL = "will"  # the will's own properties, inside CONNECT
 _EVERY_ACK = (Kind.PUBACK, Kind.PUBREC, Kind.PUBREL, Kind.PUBCOMP, Kind.SUBACK, Kind.UNSUBACK)
+MOST_REPEATED = 1_000  # of one property in one packet, so that none keeps others waiting for long
 _REPEATABLE = ("user_property", "subscription_identifier")
 
 
@@ -120,6 +121,8 @@ def _read_one(reader: Reader, where: Kind | str, found: Properties) -> None:
         if several and kind.name == "subscription_identifier" and where is Kind.SUBSCRIBE:
             raise protocol_error("two subscription identifiers in one SUBSCRIBE")
         several.append(value)
+        if len(several) > MOST_REPEATED:
+            raise PacketError(Reason.QUOTA_EXCEEDED, f"more than {MOST_REPEATED} times {kind.name} in one packet")
     elif kind.name in found:
         raise protocol_error(f"{kind.name} is given twice")
     else:

@@ -53,6 +53,19 @@ class Reason(IntEnum):
     WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 
 
+_ACKNOWLEDGED = frozenset({0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99})
+_RELEASED = frozenset({0x00, 0x92})
+# Which reasons a packet may give, by packet type (sections 3.4 to 3.7, 3.14 and 3.15).
+REASONS: dict[int, frozenset[int]] = {
+    4: _ACKNOWLEDGED,
+    5: _ACKNOWLEDGED,
+    6: _RELEASED,
+    7: _RELEASED,
+    14: frozenset({0x00, 0x04, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91), *range(0x93, 0xA3)}),
+    15: frozenset({0x00, 0x18, 0x19}),
+}
+
+
 class PacketError(Exception):
     """A packet that breaks the protocol: why, as a reason code and in words."""
 

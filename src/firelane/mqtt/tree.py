@@ -57,7 +57,11 @@ class TopicTree(Generic[V]):
         if "+" not in topic_filter and "#" not in topic_filter:
             value = self._exact.get(topic_filter)
             return [] if value is None else [value]
-        return list(_walk(self._root, topic_filter.split("/")))
+        return list(self.walk(topic_filter))
+
+    def walk(self, topic_filter: str) -> Iterator[V]:
+        """The same one by one, for those who may not need all."""
+        return _walk(self._root, topic_filter.split("/"))
 
 
 def numbered(names: Iterable[str]) -> TopicTree[int]:
