@@ -18,7 +18,7 @@ from firelane.scenario.routes import routes
 from firelane.simulate import simulate
 from firelane.tune import tune
 
-NAMES = ["end-to-end", "optimiser", "simulator"]
+NAMES = ["end-to-end", "matching", "optimiser", "simulator"]
 
 
 def bench_json(name: str) -> list[dict]:
@@ -28,7 +28,7 @@ def bench_json(name: str) -> list[dict]:
 
 
 def test_every_script_is_a_benchmark():
-    assert list(bench.benchmarks()) == NAMES
+    assert list(bench.benchmarks()) == ["brokers", *NAMES]  # brokers have tests of their own
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,7 +65,7 @@ def test_an_unknown_benchmark_is_refused_in_one_line():
     done = CliRunner().invoke(main, ["bench", "simulater"])
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
-        'firelane: there is no benchmark "simulater"; choose from: end-to-end, optimiser, simulator'
+        'firelane: there is no benchmark "simulater"; choose from: brokers, end-to-end, matching, optimiser, simulator'
     ]
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from firelane.units import si
 
 OURS = "ours"  # the key of our own target, beside the names of peers
 ROUNDS = 3
+SI = ("s", "B")  # units that take a prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +41,12 @@ class Measure:
     unit: str
     peers: Mapping[str, float] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)  # by peer, or OURS
+    turns: Mapping[str, Sequence[float]] = field(default_factory=dict)  # ours / peer of each turn, where they count
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Ours in terms of every peer's."""
-        return {peer: self.ours / value for peer, value in self.peers.items()}
+        """Ours in terms of every peer's; of those measured in turns the median."""
+        return {peer: statistics.median(self.turns.get(peer, [self.ours / self.peers[peer]])) for peer in self.peers}
 
     def to_data(self) -> dict[str, Any]:
         """The measure as `--json` has it."""
@@ -58,10 +60,13 @@ class Measure:
 
 
 def benchmarks() -> dict[str, Path]:
-    """The scripts by name: inside the wheel, or beside the sources."""
+    """The scripts by name, a file or a folder each: inside the wheel, or beside the sources."""
     package = Path(__file__).parent / "benchmarks"
     folder = package if package.is_dir() else Path(__file__).parents[2] / "benchmarks"
-    return {path.stem.replace("_", "-"): path for path in sorted(folder.glob("*.py"))}
+    found = {path.stem: path for path in folder.glob("*.py")} | {
+        path.parent.name: path for path in folder.glob("*/__init__.py")
+    }
+    return {stem.replace("_", "-"): found[stem] for stem in sorted(found)}
 
 
 def run(name: str | None = None, *, quick: bool = False) -> list[Measure]:
@@ -80,7 +85,7 @@ def load_script(name: str) -> Any:
     known = benchmarks()
     if name not in known:
         raise FirelaneError(f'there is no benchmark "{name}"; choose from: {", ".join(known)}')
-    spec = importlib.util.spec_from_file_location(f"firelane_benchmark_{known[name].stem}", known[name])
+    spec = importlib.util.spec_from_file_location(f"firelane_benchmark_{name.replace('-', '_')}", known[name])
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
@@ -103,8 +108,13 @@ def interleaved(
     for turn in range(1, rounds + 1):
         for name, measure in contestants.items():
             numbers[name].append(measure())
-            say(f"  {what}, round {turn} of {rounds}, {name}: {_number(numbers[name][-1], unit)}{_word(unit)}")
+            say(f"  {what}, round {turn} of {rounds}, {name}: {shown(numbers[name][-1], unit)}")
     return {name: statistics.median(values) for name, values in numbers.items()}
+
+
+def shown(value: float, unit: str) -> str:
+    """A number as progress shows it: 43.8 M events/s, 789 ms."""
+    return _number(value, unit) if unit in SI else f"{_number(value, unit)} {unit}"
 
 
 def say(line: str) -> None:
@@ -140,7 +150,7 @@ def show(measures: list[Measure]) -> None:
         table.add_column()
         table.add_row(OURS, _number(one.ours, one.unit), "", _target(one, OURS))
         for peer, value in one.peers.items():
-            table.add_row(peer, _number(value, one.unit), _ratio(one.ratios[peer]), _target(one, peer))
+            table.add_row(peer, _number(value, one.unit), _ratio(one, peer), _target(one, peer))
         console.print(f"[bold]{one.name}[/bold], {one.unit}", highlight=False)
         console.print(Padding(table, (0, 0, 1, 2)))
     console.print(f"×: ours / peer, medians; on {machine()}", highlight=False, soft_wrap=True)
@@ -148,7 +158,8 @@ def show(measures: list[Measure]) -> None:
 
 REPORT = """# The last benchmark
 
-Written by `firelane bench -o docs/benchmarks.md`: one run, ours and the peers interleaved in {rounds} rounds, medians.
+Written by `firelane bench -o docs/benchmarks.md`: one run, ours and the peers interleaved in {rounds} rounds, medians;
+brokers in five pairs, with the range of the pairs' ratios.
 On {machine}. The machine is shared, so absolute numbers wander; the ratios are what counts.
 
 | measure | who | value | ours / peer | target |
@@ -156,8 +167,8 @@ On {machine}. The machine is shared, so absolute numbers wander; the ratios are 
 {rows}
 
 An event is one arrival or departure of one copy at one queue, for all alike, with per-subscription counts and
-histograms on. What the peers are given is in the opening lines of `benchmarks/simulator.py` and
-`benchmarks/optimiser.py`.
+histograms on. What the peers are given is in the opening lines of `benchmarks/simulator.py`,
+`benchmarks/optimiser.py` and `benchmarks/brokers/__init__.py`.
 
 Beyond one machine: replications are independent by seed and run in threads that do not hold the GIL, one per core.
 Memory per replication is that of the waiting messages plus 2 kB per subscription for its histogram; above 50 000
@@ -171,7 +182,7 @@ def report(measures: list[Measure]) -> str:
     for one in measures:
         rows.append(f"| {one.name} ({one.unit}) | {OURS} | {_number(one.ours, one.unit)} | | {_target(one, OURS)} |")
         rows += [
-            f"| | {peer} | {_number(value, one.unit)} | {_ratio(one.ratios[peer])} | {_target(one, peer)} |"
+            f"| | {peer} | {_number(value, one.unit)} | {_ratio(one, peer)} | {_target(one, peer)} |"
             for peer, value in one.peers.items()
         ]
     return REPORT.format(rounds=ROUNDS, machine=machine(), rows="\n".join(rows))
@@ -188,21 +199,22 @@ def _processor() -> str:
 
 
 def _number(value: float, unit: str) -> str:
-    """Times and rates with three digits; what is compared for equality with ten."""
-    if unit == "s" or unit.endswith("/s"):
-        return si(value, unit if unit == "s" else "").strip()
+    """Times, sizes and rates with three digits; what is compared for equality with ten."""
+    if unit in SI or unit.endswith("/s"):
+        return si(value, unit if unit in SI else "").strip()
     return f"{value:.10g}"
 
 
-def _word(unit: str) -> str:
-    return "" if unit == "s" else f" {unit}"
+def _ratio(measure: Measure, peer: str) -> str:
+    """325 ×; numbers that are meant to be equal show how far they are from it, turns from where to where they went."""
+    ratio, turns = measure.ratios[peer], measure.turns.get(peer, ())
+    if len(turns) > 1:
+        return f"{_times(ratio)} × ({_times(min(turns))} to {_times(max(turns))})"
+    return f"1 {ratio - 1:+.1e}" if abs(ratio - 1) < 1e-3 else f"{_times(ratio)} ×"
 
 
-def _ratio(ratio: float) -> str:
-    """325 ×; numbers that are meant to be equal show how far they are from it."""
-    if abs(ratio - 1) < 1e-3:
-        return f"1 {ratio - 1:+.1e}"
-    return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.3g} ×"
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _target(measure: Measure, key: str) -> str:

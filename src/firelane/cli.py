@@ -395,7 +395,10 @@ def serve(
 )
 @_json
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
-    """Measure Firelane side by side with its peers, in one run: brokers, simulator, optimiser, end-to-end (or all)."""
+    """Measure Firelane side by side with its peers, in one run.
+
+    NAME is brokers, matching, simulator, optimiser or end-to-end; without it, all of them.
+    """
     from firelane import bench as benchmarks
 
     measures = benchmarks.run(name, quick=quick)

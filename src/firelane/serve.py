@@ -55,6 +55,12 @@ async def _serve(
             running(scenario.exchange, host=host, mqtt_port=mqtt_port, data_dir=data_dir, tell=complain)
         )
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, load, complain)
+        if http_port is not None:
+            from firelane.web.app import make_app
+            from firelane.web.server import serving
+
+            web = serving(make_app(exchange), host, http_port)
+            exchange.addresses["http"] = await stack.enter_async_context(web)
         ready(ready_line(exchange, data_dir))
         await stop.wait()
 

@@ -30,6 +30,7 @@ from firelane.scenario.settings import ExchangeSettings
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 STALL_S = 1.0
+SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
 
@@ -48,7 +49,7 @@ class Broker:
         self.routes = Routes(self._may_receive)
         self.retained = RetainedMessages(self._may_receive)
         self.delivering = Delivering(settings.limits, journal, self.retained, self.counts)
-        self.timers: list[tuple[float, int]] = []  # when, and the number of the session
+        self._timers: list[tuple[float, int]] = []  # when, and the number of the session
         self.to_check: list[Connection] = []  # whose password is to be checked
         self.stalled: dict[Connection, None] = {}
         self._connects: dict[str, tuple[float, float]] = {}  # address -> credit, and when it was counted
@@ -71,17 +72,20 @@ class Broker:
                 self.routes.add(subscription)
             if session.expires_at == NEVER:
                 session.expires_at = now + session.expiry_s
-            heapq.heappush(self.timers, (session.expires_at, session.number))
+            self.ring(session, session.expires_at)
             if session.will is not None:
                 session.will_at = now + session.will.properties.get("will_delay_interval", 0)
-                heapq.heappush(self.timers, (session.will_at, session.number))
+                self.ring(session, session.will_at)
         for kept in recovered.retained:
             self.retained.keep(kept)
 
     def opened(self, connection: Connection) -> None:
-        """A client has opened a connection."""
+        """A client has opened a connection; far too many are closed without a word."""
         self.connections[connection] = None
         self.counts.connections_opened += 1
+        if len(self.connections) > self.limits.connections + SPARE_CONNECTIONS:
+            self.counts.connections_refused += 1
+            connecting.disconnect(self, connection, Reason.QUOTA_EXCEEDED)
 
     def received(self, connection: Connection, data: bytes, now: float) -> None:
         """Bytes came. QoS 0 messages to a known topic take a short way; everything else has a function of its own."""
@@ -195,17 +199,19 @@ class Broker:
 
     def tick(self, now: float) -> None:
         """Time has passed: wills, sessions that expire, clients that fell silent or may go on. Ten times a second."""
-        while self.timers and self.timers[0][0] <= now:
-            _, number = heapq.heappop(self.timers)
-            if (session := self.by_number.get(number)) is not None:
+        while self._timers and self._timers[0][0] <= now:
+            when, number = heapq.heappop(self._timers)
+            session = self.by_number.get(number)
+            if session is not None and session.rings_at == when:
+                session.rings_at = NEVER
                 connecting.when_due(self, session, now)
         if now >= self._look_for_silence_at:
             self._look_for_silence_at = now + 1.0
             for connection in list(self.connections):
                 self._check_silence(connection, now)
         for connection in list(self.stalled):
-            if now >= connection.stalled_until and not self.journal.refusing:
-                self._resume(connection, now)
+            if now >= connection.stalled_until:
+                self._resume(connection, now)  # and if the log still takes nothing, it is stalled again
         if len(self._connects) > 10_000:
             self._connects.clear()
 
@@ -294,6 +300,12 @@ class Broker:
         self.routes.forget_all()
 
     # ---- for the handlers
+
+    def ring(self, session: Session, when: float) -> None:
+        """Look at a session at some time; an earlier time replaces a later one, so there is one timer a session."""
+        if when < session.rings_at:
+            session.rings_at = when
+            heapq.heappush(self._timers, (when, session.number))
 
     def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
         """A message with the next number."""

@@ -7,7 +7,6 @@ Done a step at a time between other work, as a generator. What is let go of mean
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -86,10 +85,17 @@ class Cleaning:
         if not holders:
             return
         stored = records.read_message(body)
-        owed = [one for one in stored.owed if one.number in holders]
+        owed: list[tuple[int, int, bool, tuple[int, ...]]] = [one for one in stored.owed if one.number in holders]
         packet_id = stored.packet_id if PUBLISHER in holders else 0
         # Whoever else is named has had it, so only those who have not are named again.
-        self._journal.move(known, records.write_message(replace(stored, owed=owed, packet_id=packet_id)))
+        flags = stored.qos | stored.retain << 2
+        self._journal.move(
+            known,
+            records.write_message(
+                owed, stored.sequence, stored.expires_at, stored.publisher, packet_id, flags, stored.topic,
+                stored.properties, stored.payload,
+            ),
+        )  # fmt: skip
 
     def _keep_progress(self, kind: Record, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)
@@ -97,4 +103,4 @@ class Cleaning:
         delivery = session.in_flight.get(packet_id) if session is not None else None
         wanted = State.SENT if kind is Record.SENT else State.RELEASED
         if delivery is not None and delivery.sequence == sequence and delivery.state is wanted:
-            self._journal.log.append(kind, body)
+            self._journal.note(kind, body)

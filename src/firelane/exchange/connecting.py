@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import ipaddress
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
-from firelane.exchange.publishing import publish
+from firelane.exchange.publishing import is_system, publish
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
 from firelane.mqtt.encode import encode
@@ -119,7 +118,7 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
     _agree(broker, connection, session, packet)
     session.will = packet.will
     session.will_at = session.expires_at = NEVER
-    if session.durable:
+    if session.durable or session.location:
         broker.journal.session(session)
     broker.connected(connection)
     properties = _announced(broker, session, packet, assigned) if connection.version == V5 else {}
@@ -127,6 +126,7 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
         connection, encode(Connack(session_present=present, properties=properties), connection.version)
     )
     connection.unacknowledged = len(session.received)
+    connection.last_record = broker.journal.appended  # what was received before may not be in the log yet
     broker.delivering.pump(session, now)
 
 
@@ -153,7 +153,7 @@ def _agree(broker: Broker, connection: Connection, session: Session, packet: Con
         expiry_s = NEVER if asked == FOREVER else float(asked)
     else:
         expiry_s = 0.0 if packet.clean_start else NEVER
-    session.expiry_s = min(expiry_s, _longest(broker))
+    session.lasts(min(expiry_s, _longest(broker)))
     server_keep_alive = broker.settings.keep_alive_s if packet.version == V5 else None
     connection.keep_alive_s = packet.keep_alive_s if server_keep_alive is None else server_keep_alive
     connection.window = min(properties.get("receive_maximum", limits.inflight), limits.inflight)
@@ -193,11 +193,9 @@ def disconnect(broker: Broker, connection: Connection, reason: Reason, problem: 
     if connection.phase is Phase.OPEN and connection.version == V5:
         properties = {"reason_string": problem} if problem and connection.problem_information else {}
         wire = encode(Disconnect(reason=reason, properties=properties), V5)
-        if len(wire) <= connection.largest_out:
-            broker.delivering.write(connection, wire)
-    elif not connection.outbox:
-        broker.delivering.dirty.append(connection)
-        connection.outbox.append(b"")
+        broker.delivering.write(connection, wire if len(wire) <= connection.largest_out else b"")
+    else:
+        broker.delivering.write(connection, b"")
     connection.phase = Phase.CLOSING
     connection.reason = reason
 
@@ -210,7 +208,7 @@ def handle_disconnect(broker: Broker, connection: Connection, packet: Disconnect
         asked = packet.properties["session_expiry_interval"]
         if session.expiry_s == 0 and asked != 0:
             raise protocol_error("a session that was to end with its connection cannot be made to last")
-        session.expiry_s = min(NEVER if asked == FOREVER else float(asked), _longest(broker))
+        session.lasts(min(NEVER if asked == FOREVER else float(asked), _longest(broker)))
     if packet.reason != Reason.DISCONNECT_WITH_WILL:
         session.will = None
     connection.phase = Phase.CLOSING
@@ -232,21 +230,20 @@ def closed(broker: Broker, connection: Connection, now: float, *, taken_over: bo
         if session.will_at <= now and not (taken_over and delay_s > 0):
             send_will(broker, session, now)
         else:
-            heapq.heappush(broker.timers, (session.will_at, session.number))
+            broker.ring(session, session.will_at)
     if not session.durable:
         end_session(broker, session, now)
         return
     session.expires_at = now + session.expiry_s
     broker.journal.session(session)
-    if session.expires_at != NEVER:
-        heapq.heappush(broker.timers, (session.expires_at, session.number))
+    broker.ring(session, session.expires_at)
 
 
 def send_will(broker: Broker, session: Session, now: float) -> None:
     """Publish what a client left behind for this case."""
     will: Will | None = session.will
     session.will, session.will_at = None, NEVER
-    if will is None or not broker.access.may_publish(session.identity, will.topic):
+    if will is None or is_system(will.topic) or not broker.access.may_publish(session.identity, will.topic):
         return
     message = broker.new_message(will.topic.encode(), will.payload, will.qos, will.retain, session)
     message.take_properties(will.properties, now)
@@ -269,6 +266,7 @@ def when_due(broker: Broker, session: Session, now: float) -> None:
     """A timer of a session has rung: its will, or its own end."""
     if session.connection is not None:
         return
+    broker.ring(session, min(one for one in (session.will_at, session.expires_at, NEVER) if one > now))
     if session.will_at <= now:
         send_will(broker, session, now)
         broker.journal.session(session)

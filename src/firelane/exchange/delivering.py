@@ -21,7 +21,7 @@ from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Delivery, Dropped, Replay, Session, State
 from firelane.mqtt.fields import two_bytes
-from firelane.mqtt.packets import V5
+from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.settings import Limits
 
@@ -91,11 +91,30 @@ class Delivering:
         neither. Returns how many want it.
         """
         takers = []
-        for copy in (*route.copies, *(turn.take(message.qos) for turn in route.groups)):
+        for copy in route.copies:
             chosen = copy.own if copy.session is message.publisher else copy
             if chosen is not None:
-                retain = message.retain and chosen.retain_as_published
-                takers.append(Taker(chosen.session, min(chosen.qos, message.qos), retain, chosen.identifiers))
+                takers.append(_taker(chosen, message))
+        further = 0
+        for turn in route.groups:
+            taker = _taker(turn.take(message.qos), message)
+            if any(one.session is taker.session for one in takers):
+                further += 1
+                self._hand_on(self._anew(message), [taker], now, 0)
+            else:
+                takers.append(taker)
+        self._hand_on(message, takers, now, packet_id)
+        return len(takers) + further
+
+    def _anew(self, message: Message) -> Message:
+        """The same message under a number of its own, as a session that is owed it twice must tell the two apart."""
+        self.sequence += 1
+        again = Message(message.topic, message.payload, message.qos, message.retain, message.publisher, self.sequence)
+        again.properties = message.properties
+        again.expires_at, again.expiry_s = message.expires_at, message.expiry_s
+        return again
+
+    def _hand_on(self, message: Message, takers: list[Taker], now: float, packet_id: int) -> None:
         location = size_bytes = 0
         durable = [one for one in takers if one.qos and one.session.durable] if self.journal.durable else []
         if durable or packet_id:
@@ -106,14 +125,16 @@ class Delivering:
                 delivery.location, delivery.size_bytes = location, size_bytes
             session.due += 1
             self._accept(session, delivery, now)
-        return len(takers)
 
     # ---- copies to a session
 
     def _accept(self, session: Session, delivery: Delivery, now: float) -> None:
         connection = session.connection
         queue = session.queue
-        if connection is None:
+        if connection is not None and connection.direct and connection.window_used < connection.window:
+            self._send(connection, session, delivery, now)  # nothing waits, so nothing is overtaken
+            connection.direct = session.holding_until <= self.journal.committed
+        elif connection is None:
             if delivery.qos and session.durable:
                 self._to_backlog(session, delivery)
             else:
@@ -145,7 +166,7 @@ class Delivering:
         if connection is None:
             return
         while connection.writable and connection.outbox_bytes < MOST_UNWRITTEN_BYTES:
-            delivery = self._next(session)
+            delivery = self._next(session, now)
             if delivery is None:
                 break
             if delivery.qos and connection.window_used >= connection.window:
@@ -157,10 +178,11 @@ class Delivering:
                 self._drop(session, delivery, Dropped.EXPIRED)
             else:
                 self._send(connection, session, delivery, now)
-        waiting = session.queue or session.resend or session.holding_until > self.journal.committed
-        connection.direct = connection.writable and not waiting and not connection.alias_limit
+        waiting = session.queue or session.resend or session.backlog or session.replays
+        held = session.holding_until > self.journal.committed
+        connection.direct = connection.writable and not (waiting or held or connection.alias_limit)
 
-    def _next(self, session: Session) -> Delivery | None:
+    def _next(self, session: Session, now: float) -> Delivery | None:
         """What is to be sent next: first what was in flight, then memory, then the log, then retained messages."""
         if session.resend:
             return session.resend[0]
@@ -169,7 +191,7 @@ class Delivering:
                 location, size_bytes = session.backlog.popleft()
                 self._queue(session, self.journal.load(session, location, size_bytes))
             elif session.replays:
-                self._replay(session)
+                self._replay(session, now)
         return session.queue[0] if session.queue else None
 
     def _take_next(self, session: Session) -> None:
@@ -185,7 +207,7 @@ class Delivering:
         session.queue.append(delivery)
         session.queue_bytes += delivery.message.size_bytes
 
-    def _replay(self, session: Session) -> None:
+    def _replay(self, session: Session, now: float) -> None:
         """Put one more retained message in the queue; they are pulled one by one, never all at once."""
         while session.replays:
             replay: Replay = session.replays[0]
@@ -193,7 +215,7 @@ class Delivering:
             if replay.topics is None:
                 replay.topics = self.retained.topics(wanted)
             while replay.topics:
-                message = self._fresh(self.retained.get(replay.topics.pop()), session)
+                message = self._fresh(self._current(replay.topics.pop(), now), session)
                 if message is not None and session.subscriptions.get(wanted.filter) is wanted:
                     identifiers = (wanted.identifier,) if wanted.identifier else ()
                     delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
@@ -205,21 +227,29 @@ class Delivering:
                     return
             session.replays.popleft()
 
+    def _current(self, topic: bytes, now: float) -> Message | None:
+        """A topic's retained message, unless its time is over."""
+        message = self.retained.get(topic)
+        if message is not None and now >= message.expires_at:
+            over = self.retained.clear(topic)
+            assert over is not None
+            self.journal.unretained(over)
+            return None
+        return message
+
     def _fresh(self, message: Message | None, session: Session) -> Message | None:
         """A retained message for a session that may be owed it twice: under a number of its own."""
         if message is None or not (message.qos and session.durable):
             return message
-        self.sequence += 1
-        again = Message(message.topic, message.payload, message.qos, True, message.publisher, self.sequence)
-        again.properties, again.expires_at = message.properties, message.expires_at
-        return again
+        return self._anew(message)
 
     # ---- on the wire
 
     def _send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
         if delivery.state is State.RELEASED:
             connection.window_used += 1
-            self.write(connection, bytes((PUBREL, 2)) + two_bytes(delivery.packet_id))
+            released = bytes((PUBREL, 2)) + two_bytes(delivery.packet_id)
+            self.write_committed(connection, released, session.holding_until)
             return
         if delivery.message is None:  # in flight when its client went away; the log has it
             delivery.message = self.journal.load(session, delivery.location, delivery.size_bytes).message
@@ -248,7 +278,7 @@ class Delivering:
         assert message is not None
         first = 0x30 | delivery.duplicate << 3 | delivery.qos << 1 | delivery.retain
         if connection.version != V5:
-            return message.encoded(connection.version, first, delivery.packet_id, b"", message.topic)
+            return message.encoded(V3, first, delivery.packet_id, b"", message.topic)
         topic, alias, new = message.topic, 0, False
         if connection.alias_limit:
             alias = connection.aliases_out.get(topic, 0)
@@ -256,6 +286,9 @@ class Delivering:
             alias = len(connection.aliases_out) + 1 if new else alias
         extra = message.own_properties(delivery.identifiers, alias, now)
         wire = message.encoded(V5, first, delivery.packet_id, extra, b"" if alias and not new else topic)
+        if alias and len(wire) > connection.largest_out:  # it may fit without
+            new, extra = False, message.own_properties(delivery.identifiers, 0, now)
+            wire = message.encoded(V5, first, delivery.packet_id, extra, topic)
         if len(wire) > connection.largest_out:
             return None
         if new:
@@ -285,18 +318,23 @@ class Delivering:
 
     def committed(self, now: float) -> None:
         """The log is safe further than before: acknowledge, and send what had to wait."""
-        waiting, safe = self._after_commit, self.journal.committed
+        waiting, self._after_commit = self._after_commit, deque()
+        safe = self.journal.committed
         resumed: dict[Session, None] = {}
-        while waiting and waiting[0][0] <= safe:
-            _, connection, what = waiting.popleft()
+        for position, connection, what in waiting:
             session = connection.session
-            if session is None or session.connection is not connection:
+            if position > safe:
+                self._after_commit.append((position, connection, what))
+                continue
+            if session is None or session.connection is None:
                 continue  # gone meanwhile; what it is owed is sent when it comes back
-            if callable(what):
+            if session.connection is not connection:
+                pass  # it has come back, and may be waiting for the same
+            elif callable(what):
                 what()
             else:
                 self.write(connection, what)
-            if not connection.direct:
+            if not session.connection.direct:
                 resumed[session] = None
         for session in resumed:
             self.pump(session, now)
@@ -308,6 +346,7 @@ class Delivering:
         delivery = session.in_flight.get(packet_id)
         if delivery is None or delivery.state is not State.SENT:
             return
+        self._answered(session, delivery)
         del session.in_flight[packet_id]
         session.delivered += 1
         self._finished(session, delivery, now)
@@ -318,6 +357,7 @@ class Delivering:
         delivery = session.in_flight.get(packet_id)
         if connection is None or delivery is None or delivery.qos != 2:
             return Reason.PACKET_IDENTIFIER_NOT_FOUND
+        self._answered(session, delivery)
         if delivery.state is State.SENT:
             delivery.state = State.RELEASED
             delivery.message = None
@@ -335,11 +375,18 @@ class Delivering:
         delivery = session.in_flight.get(packet_id)
         if delivery is None or delivery.state is not State.RELEASED:
             return
+        self._answered(session, delivery)
         del session.in_flight[packet_id]
-        if session.durable and delivery.location:
+        if session.durable and self.journal.durable:
             self.journal.completed(session, packet_id)
         delivery.location = 0
         self._finished(session, delivery, now)
+
+    def _answered(self, session: Session, delivery: Delivery) -> None:
+        """A client may answer what it was sent on an earlier connection; then it need not be sent again."""
+        if session.resend and delivery in session.resend and session.connection is not None:
+            session.resend.remove(delivery)
+            session.connection.window_used += 1
 
     def _finished(self, session: Session, delivery: Delivery, now: float) -> None:
         if delivery.location:
@@ -363,7 +410,6 @@ class Delivering:
         connection.unsent = 0
         session.connection = None
         session.replays.clear()
-        session.holding_until = 0
         waiting: list[tuple[int, int]] = []
         for delivery in session.queue:
             if delivery.qos == 0 or not session.durable:
@@ -395,3 +441,8 @@ class Delivering:
             location, size_bytes = session.backlog.popleft()
             session.dropped[Dropped.DISCONNECTED] += 1
             self.journal.let_go(session, location, size_bytes)
+
+
+def _taker(copy: Copy, message: Message) -> Taker:
+    retain = message.retain and copy.retain_as_published
+    return Taker(copy.session, min(copy.qos, message.qos), retain, copy.identifiers)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from firelane.exchange import records
 from firelane.exchange.log import Log
 from firelane.exchange.message import NEVER, Message
-from firelane.exchange.records import Owed, Record, StoredMessage
+from firelane.exchange.records import RETAIN, Record, StoredMessage
 from firelane.exchange.retained import Kept
 from firelane.exchange.session import Delivery, Session, Subscription
 
@@ -64,25 +64,21 @@ class Journal:
 
     def message(self, message: Message, takers: list[Taker], packet_id: int = 0) -> tuple[int, int]:
         """Write a message down for these; with its publisher's packet identifier if that is to be remembered too."""
-        publisher = message.publisher
+        publisher, expires_at = message.publisher, message.expires_at
         body = records.write_message(
-            StoredMessage(
-                message.sequence,
-                self._wall(message.expires_at),
-                publisher.number if publisher is not None else 0,
-                packet_id,
-                message.qos,
-                message.retain,
-                [Owed(one.session.number, one.qos, one.retain, one.identifiers) for one in takers],
-                message.topic,
-                message.properties,
-                message.payload,
-            )
+            [(session.number, qos, retain, identifiers) for session, qos, retain, identifiers in takers],
+            message.sequence,
+            0.0 if expires_at == NEVER else self._wall(expires_at),
+            publisher.number if publisher is not None else 0,
+            packet_id,
+            message.qos | message.retain << 2,
+            message.topic,
+            message.properties,
+            message.payload,
         )
         location = self.log.append(Record.MESSAGE, body)
-        holders = len(takers) + (packet_id > 0)
-        if holders > 1:
-            self._holders[location] = holders
+        if len(takers) > 1 or (packet_id and takers):
+            self._holders[location] = len(takers) + (packet_id > 0)
         if packet_id:
             assert publisher is not None
             publisher.received[packet_id] = location, len(body)
@@ -100,7 +96,7 @@ class Journal:
     def done(self, session: Session, delivery: Delivery) -> None:
         """A session has had a message, or will never get it."""
         if self.durable and session.durable:
-            self._note(Record.DONE, records.write_done(session.number, delivery.sequence))
+            self.note(Record.DONE, records.write_done(session.number, delivery.sequence))
         self.let_go(session, delivery.location, delivery.size_bytes)
 
     def let_go(self, session: Session, location: int, size_bytes: int) -> None:
@@ -109,25 +105,25 @@ class Journal:
 
     def sent(self, session: Session, delivery: Delivery) -> int:
         """A QoS 2 message is about to go out under its packet identifier; returns the position to wait for."""
-        self._note(Record.SENT, records.write_sent(session.number, delivery.sequence, delivery.packet_id))
+        self.note(Record.SENT, records.write_sent(session.number, delivery.sequence, delivery.packet_id))
         return self.appended
 
     def released(self, session: Session, delivery: Delivery) -> int:
         """A QoS 2 message is with its client; returns the position to wait for."""
-        self._note(Record.RELEASED, records.write_sent(session.number, delivery.sequence, delivery.packet_id))
+        self.note(Record.RELEASED, records.write_sent(session.number, delivery.sequence, delivery.packet_id))
         self.let_go(session, delivery.location, delivery.size_bytes)
         return self.appended
 
     def completed(self, session: Session, packet_id: int) -> None:
         """A QoS 2 exchange with a subscriber is over."""
-        self._note(Record.COMPLETED, records.write_identifier(session.number, packet_id))
+        self.note(Record.COMPLETED, records.write_identifier(session.number, packet_id))
 
     def forgotten(self, session: Session, packet_id: int) -> int:
         """A QoS 2 exchange with a publisher is over; returns the position to wait for."""
         location, size_bytes = session.received.pop(packet_id)
         if not location:
             return 0
-        self._note(Record.FORGOTTEN, records.write_identifier(session.number, packet_id))
+        self.note(Record.FORGOTTEN, records.write_identifier(session.number, packet_id))
         self._release(PUBLISHER, location, size_bytes)
         return self.appended
 
@@ -165,7 +161,7 @@ class Journal:
     def session_ended(self, session: Session) -> None:
         """A session is no more, and with it its subscriptions and all it was owed."""
         if session.location:
-            self._note(Record.SESSION_ENDED, records.write_number(session.number))
+            self.note(Record.SESSION_ENDED, records.write_number(session.number))
             self._free(session)
             for subscription in session.subscriptions.values():
                 self._free(subscription)
@@ -194,7 +190,7 @@ class Journal:
         """And cross it out."""
         if subscription.location:
             data = {"session": subscription.session.number, "filter": subscription.filter}
-            self._note(Record.UNSUBSCRIBED, records.write_json(data))
+            self.note(Record.UNSUBSCRIBED, records.write_json(data))
             self._free(subscription)
 
     def retained(self, kept: Kept, before: Kept | None) -> None:
@@ -202,10 +198,10 @@ class Journal:
         if not self.durable:
             return
         message = kept.message
+        expires_at, flags = self._wall(message.expires_at), message.qos | RETAIN
         body = records.write_message(
-            StoredMessage(message.sequence, self._wall(message.expires_at), 0, 0, message.qos, True, [],
-                          message.topic, message.properties, message.payload)
-        )  # fmt: skip
+            [], message.sequence, expires_at, 0, 0, flags, message.topic, message.properties, message.payload
+        )
         self._replace(kept, Record.RETAINED, body)
         if before is not None:
             self._free(before)
@@ -213,12 +209,12 @@ class Journal:
     def unretained(self, kept: Kept) -> None:
         """A retained message was cleared."""
         if kept.location:
-            self._note(Record.UNRETAINED, kept.message.topic)
+            self.note(Record.UNRETAINED, kept.message.topic)
             self._free(kept)
 
-    def _note(self, kind: Record, body: bytes) -> None:
+    def note(self, kind: Record, body: bytes) -> None:
         """Write something that only ends something older: it takes no room of its own once that is gone."""
-        self.log.release(self.log.append(kind, body), len(body))
+        self.log.note(kind, body)
 
     def _replace(self, what: Session | Subscription | Kept, kind: Record, body: bytes) -> None:
         self._free(what)

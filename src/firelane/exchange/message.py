@@ -78,19 +78,15 @@ class Message:
 
     def encoded(self, version: int, first: int, packet_id: int, extra: bytes, topic: bytes) -> bytes:
         """PUBLISH with this first byte; `extra` are further encoded properties of an MQTT 5 copy."""
-        parts = [b"", two_bytes(len(topic)), topic]
-        length = 2 + len(topic) + len(self.payload)
+        head = len(topic).to_bytes(2, "big") + topic
         if first & 0x06:
-            parts.append(two_bytes(packet_id))
-            length += 2
+            head += packet_id.to_bytes(2, "big")
         if version == V5:
             size = len(self.properties) + len(extra)
-            prefix = b"\0" if size == 0 else variable(size)
-            parts += (prefix, self.properties, extra)
-            length += len(prefix) + size
-        parts.append(self.payload)
-        parts[0] = bytes((first, length)) if length < 128 else bytes((first,)) + variable(length)
-        return b"".join(parts)
+            head += variable(size) + self.properties + extra if size else b"\0"
+        length = len(head) + len(self.payload)
+        start = bytes((first, length)) if length < 128 else bytes((first,)) + variable(length)
+        return b"".join((start, head, self.payload))
 
     def own_properties(self, identifiers: tuple[int, ...], alias: int, now: float) -> bytes:
         """The properties of one copy: the time it has left (MQTT-3.3.2-6), its subscriptions' identifiers, an alias."""

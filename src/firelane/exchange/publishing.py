@@ -55,7 +55,8 @@ def accept(
         if again:  # had it before (MQTT-4.3.3-10)
             _acknowledge(broker, connection, qos, packet_id, Reason.SUCCESS)
             return
-    if not _may_publish(broker, connection, session, topic):
+    ruled = connection.allowed is not None or topic.startswith(b"$")
+    if ruled and not _may_publish(broker, connection, session, topic):
         counts.publish_refused += 1
         # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2).
         _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
@@ -152,7 +153,7 @@ def _may_publish(broker: Broker, connection: Connection, session: Session, topic
     if allowed is not None and topic in allowed:
         return True
     text = topic.decode()
-    if text.startswith("$SYS/") or text == "$SYS":
+    if is_system(text):
         return False
     if connection.upstream is None and not broker.access.may_publish(session.identity, text):
         return False
@@ -161,6 +162,11 @@ def _may_publish(broker: Broker, connection: Connection, session: Session, topic
             allowed.clear()
         allowed.add(topic)
     return True
+
+
+def is_system(topic: str) -> bool:
+    """Whether a topic is one on which only the exchange itself speaks."""
+    return topic.startswith("$SYS/") or topic == "$SYS"
 
 
 def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason) -> None:

@@ -41,6 +41,7 @@ _DONE = struct.Struct("<IQ")
 _SENT = struct.Struct("<IQH")
 _IDENTIFIER = struct.Struct("<IH")
 _HAS_IDENTIFIERS = 0x80
+RETAIN = 4  # among the flags of a message, above its QoS
 
 
 class Owed(NamedTuple):
@@ -68,34 +69,33 @@ class StoredMessage:
     payload: bytes
 
 
-def write_message(stored: StoredMessage) -> bytes:
-    """The body of a MESSAGE or RETAINED record."""
-    owed = stored.owed
-    head = (
-        stored.sequence,
-        stored.expires_at,
-        stored.publisher,
-        stored.packet_id,
-        stored.qos | stored.retain << 2,
-        len(owed),
-        len(stored.topic),
-        len(stored.properties),
-    )
-    if len(owed) == 1 and not owed[0].identifiers:  # the common case
-        only = owed[0]
-        prefix = _MESSAGE_FOR_ONE.pack(*head, only.number, only.qos | only.retain << 2)
-        return b"".join((prefix, stored.topic, stored.properties, stored.payload))
-    numbers = array("I", [one.number for one in owed]).tobytes()
-    flags = bytes([one.qos | one.retain << 2 | (_HAS_IDENTIFIERS if one.identifiers else 0) for one in owed])
+def write_message(
+    owed: list[tuple[int, int, bool, tuple[int, ...]]],
+    sequence: int,
+    expires_at: float,
+    publisher: int,
+    packet_id: int,
+    flags: int,
+    topic: bytes,
+    properties: bytes,
+    payload: bytes,
+) -> bytes:
+    """The body of a MESSAGE or RETAINED record: who is owed it (as Owed has it), then the fields of StoredMessage."""
+    count, topic_length, properties_length = len(owed), len(topic), len(properties)
+    if count == 1 and not owed[0][3]:  # the common case
+        number, qos, retain, _ = owed[0]
+        head = _MESSAGE_FOR_ONE.pack(
+            sequence, expires_at, publisher, packet_id, flags, 1, topic_length, properties_length,
+            number, qos | retain << 2,
+        )  # fmt: skip
+        return b"".join((head, topic, properties, payload))
+    head = _MESSAGE.pack(sequence, expires_at, publisher, packet_id, flags, count, topic_length, properties_length)
+    numbers = array("I", [one[0] for one in owed]).tobytes()
+    each = bytes([qos | retain << 2 | (_HAS_IDENTIFIERS if several else 0) for _, qos, retain, several in owed])
     identifiers = b"".join(
-        [
-            bytes((min(len(one.identifiers), 255),)) + array("I", one.identifiers[:255]).tobytes()
-            for one in owed
-            if one.identifiers
-        ]
+        [bytes((min(len(one[3]), 255),)) + array("I", one[3][:255]).tobytes() for one in owed if one[3]]
     )
-    parts = (_MESSAGE.pack(*head), numbers, flags, identifiers, stored.topic, stored.properties, stored.payload)
-    return b"".join(parts)
+    return b"".join((head, numbers, each, identifiers, topic, properties, payload))
 
 
 def read_message(body: bytes) -> StoredMessage:

@@ -20,7 +20,7 @@ Place = tuple[int, int]  # location, size
 
 @dataclass(slots=True)
 class _Remembered:
-    """A session while the log is being read."""
+    """A session while the log is being read; it lasts if its own record says so, which may come late."""
 
     session: Session
     owed: dict[int, Place] = field(default_factory=dict)  # by sequence
@@ -52,33 +52,37 @@ class Recovery:
         """Read everything; what ended is dropped, what is owed is put in the order in which it was published."""
         for location, kind, body in self._journal.log.records():
             self._READERS[Record(kind)](self, location, body)
+        self._sessions = {number: one for number, one in self._sessions.items() if one.session.durable}
         self._restore_deliveries()
         sessions = [one.session for one in self._sessions.values()]
         return Recovered(sessions, list(self._retained.values()), self._last_sequence, self._last_number)
 
+    def _named(self, number: int) -> _Remembered:
+        """A session that a record names; cleaning may have put the session's own record behind that one."""
+        self._last_number = max(self._last_number, number)
+        if number not in self._sessions:
+            unknown = Session(number=number, client_id="", identity=Identity(client_id=""))
+            self._sessions[number] = _Remembered(unknown)
+        return self._sessions[number]
+
     def _session(self, location: int, body: bytes) -> None:
         data = records.read_json(body)
-        number = data["number"]
-        self._last_number = max(self._last_number, number)
-        identity = Identity(client_id=data["client"], user=data["user"], roles=tuple(data["roles"]))
-        if number not in self._sessions:
-            self._sessions[number] = _Remembered(Session(number=number, client_id=data["client"], identity=identity))
-        session = self._sessions[number].session
-        session.identity = identity
-        session.expiry_s = NEVER if data["expiry"] is None else data["expiry"]
+        session = self._named(data["number"]).session
+        session.client_id = data["client"]
+        session.identity = Identity(client_id=data["client"], user=data["user"], roles=tuple(data["roles"]))
+        session.lasts(NEVER if data["expiry"] is None else data["expiry"])
         session.expires_at = self._journal.moment(data["expires_at"])
         session.will = records.will_from(data["will"])
         session.location, session.size_bytes = location, len(body)
 
     def _session_ended(self, _: int, body: bytes) -> None:
-        self._sessions.pop(records.read_number(body), None)
+        number = records.read_number(body)
+        self._last_number = max(self._last_number, number)
+        self._sessions.pop(number, None)
 
     def _subscribed(self, location: int, body: bytes) -> None:
         data = records.read_json(body)
-        remembered = self._sessions.get(data.pop("session"))
-        if remembered is None:
-            return
-        session = remembered.session
+        session = self._named(data.pop("session")).session
         subscription: Subscription = new_subscription(session, data.pop("filter"), **data)
         subscription.location, subscription.size_bytes = location, len(body)
         session.subscriptions[subscription.filter] = subscription
@@ -92,10 +96,9 @@ class Recovery:
         stored = records.read_message(body)
         self._last_sequence = max(self._last_sequence, stored.sequence)
         for one in stored.owed:
-            if remembered := self._sessions.get(one.number):
-                remembered.owed[stored.sequence] = location, len(body)
-        if stored.packet_id and (publisher := self._sessions.get(stored.publisher)):
-            publisher.session.received[stored.packet_id] = location, len(body)
+            self._named(one.number).owed[stored.sequence] = location, len(body)
+        if stored.packet_id:
+            self._named(stored.publisher).session.received[stored.packet_id] = location, len(body)
 
     def _done(self, _: int, body: bytes) -> None:
         number, sequence = records.read_done(body)
@@ -105,15 +108,14 @@ class Recovery:
 
     def _sent(self, _: int, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)
-        if remembered := self._sessions.get(number):
-            remembered.sent[sequence] = packet_id
+        self._named(number).sent[sequence] = packet_id
 
     def _released(self, _: int, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)
-        if remembered := self._sessions.get(number):
-            remembered.owed.pop(sequence, None)
-            remembered.sent.pop(sequence, None)
-            remembered.released[packet_id] = sequence
+        remembered = self._named(number)
+        remembered.owed.pop(sequence, None)
+        remembered.sent.pop(sequence, None)
+        remembered.released[packet_id] = sequence
 
     def _completed(self, _: int, body: bytes) -> None:
         number, packet_id = records.read_identifier(body)

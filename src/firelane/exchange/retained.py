@@ -64,7 +64,7 @@ class RetainedMessages:
         return None if kept is None else kept.message
 
     def matching(self, topic_filter: str) -> Iterator[Kept]:
-        """The messages whose topics a filter matches, one by one; nothing may be kept or cleared meanwhile."""
+        """The messages whose topics a filter matches, one by one; those that come meanwhile may be missed."""
         return (self._kept[topic] for topic in self._tree.walk(topic_filter))
 
     def topics(self, wanted: Subscription) -> list[bytes]:

@@ -131,7 +131,8 @@ class Routes:
         if route is None:
             text = topic.decode()
             route = Route(text, self._copies(text), self._turns(text))
-            self._remember(topic, text, route)
+            if not text.startswith("$SYS"):  # only topics that anybody may publish to take the short way
+                self._remember(topic, text, route)
         return route
 
     def forget_all(self) -> None:

@@ -22,6 +22,7 @@ CLEANING_PAUSE_S = 0.002
 BACKLOG = 2048
 HIGH_WATER_BYTES = 65_536
 DRAIN_WITHIN_S = 5.0
+HANDSHAKE_WITHIN_S = 10.0
 
 
 class Server:
@@ -36,6 +37,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._paused: dict[Driver, None] = {}
         self._unfinished: dict[Connection, None] = {}
+        self._leaving: dict[Driver, float] = {}  # closed from here, and when patience ends
         self._loop = asyncio.get_running_loop()
         self._group: asyncio.TaskGroup | None = None
 
@@ -44,7 +46,10 @@ class Server:
     ) -> int:
         """Accept connections at an address; returns the port, which the system chooses when it was 0."""
         try:
-            listener = await self._loop.create_server(lambda: make(self), host, port, ssl=tls, backlog=BACKLOG)
+            patience_s = HANDSHAKE_WITHIN_S if tls is not None else None
+            listener = await self._loop.create_server(
+                lambda: make(self), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience_s
+            )
         except (OSError, OverflowError) as problem:
             why = getattr(problem, "strerror", None) or problem
             raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another port") from None
@@ -70,6 +75,7 @@ class Server:
                     driver.write(broker.take_output(connection))
                 if connection.phase is Phase.CLOSING:
                     driver.close()
+                    self._leaving.setdefault(driver, monotonic() + DRAIN_WITHIN_S)
                 elif not connection.direct:
                     self._finish_later(connection)
         if broker.to_check:
@@ -92,6 +98,7 @@ class Server:
         """A connection is gone."""
         self.drivers.pop(driver, None)
         self._paused.pop(driver, None)
+        self._leaving.pop(driver, None)
         self._unfinished.pop(driver.connection, None)
 
     def _committed(self, position: int) -> None:
@@ -135,11 +142,18 @@ class Server:
             del self._paused[driver]
             driver.resume_reading()
 
+    def _abort_the_reluctant(self) -> None:
+        """Who was let go but does not take the last bytes is cut off."""
+        for driver in [one for one, patience in self._leaving.items() if monotonic() > patience]:
+            del self._leaving[driver]
+            driver.abort()
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
             self.broker.tick(monotonic())
             self._release()
+            self._abort_the_reluctant()
             self.settle()
             while self.broker.clean():
                 self.settle()

@@ -138,10 +138,12 @@ class Session:
     client_id: str
     identity: Identity
     connection: Connection | None = None
-    expiry_s: float = 0.0
+    expiry_s: float = 0.0  # set with `lasts`
+    durable: bool = False
     expires_at: float = NEVER  # while it is away
     will: Will | None = None
     will_at: float = NEVER
+    rings_at: float = NEVER  # when it is next looked at, see Broker.ring
     location: int = 0  # of its record in the log, and its size
     size_bytes: int = 0
 
@@ -161,10 +163,10 @@ class Session:
     delivered: int = 0
     dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
 
-    @property
-    def durable(self) -> bool:
-        """Whether it outlives its connection."""
-        return self.expiry_s > 0
+    def lasts(self, expiry_s: float) -> None:
+        """How long it outlives its connection."""
+        self.expiry_s = expiry_s
+        self.durable = expiry_s > 0
 
     @property
     def owed(self) -> int:

@@ -73,6 +73,9 @@ def _subscribe(broker: Broker, session: Session, wish: Wish, identifier: int, ve
     if before is not None:
         broker.routes.remove(before)
         subscription.location, subscription.size_bytes = before.location, before.size_bytes
+        for replay in session.replays:
+            if replay.subscription is before:
+                replay.subscription = subscription
     session.subscriptions[wish.filter] = subscription
     broker.routes.add(subscription)
     broker.journal.subscribed(subscription)

@@ -155,7 +155,8 @@ class Bridge:
         session = broker.sessions.get(CLIENT_ID)
         if session is None:
             session = broker.new_session(CLIENT_ID, Identity(client_id=CLIENT_ID))
-        session.expiry_s = session.expires_at = NEVER
+        session.lasts(NEVER)
+        session.expires_at = NEVER
         broker.journal.session(session)
         for topic_filter in set(session.subscriptions) - set(self._settings.out_filters):
             gone = session.subscriptions.pop(topic_filter)

@@ -7,7 +7,7 @@ from pathlib import Path
 from firelane.exchange.log import Log
 
 
-def opened(folder: Path, *, cap_bytes=1_000_000, segment_bytes=200, sync=True, start=True, on_failure=None):
+def opened(folder: Path, *, cap_bytes=1_000_000, segment_bytes=200, sync=True, start=True):
     """A log whose records have been read: the log and the records."""
     log = Log.open(folder, cap_bytes=cap_bytes, segment_bytes=segment_bytes, sync=sync)
     try:
@@ -16,7 +16,7 @@ def opened(folder: Path, *, cap_bytes=1_000_000, segment_bytes=200, sync=True, s
         log.close()
         raise
     if start:
-        log.start(lambda position: None, on_failure)
+        log.start(lambda position: None)
     return log, records
 
 

@@ -129,7 +129,9 @@ def test_unflushed_records_are_written_on_closing_with_or_without_a_thread(tmp_p
 
 
 def test_a_folder_has_one_user_at_a_time(tmp_path):
-    attempt = f"from pathlib import Path; from firelane.exchange.log import Log; Log.open(Path({str(tmp_path)!r}), cap_bytes=1)"
+    attempt = (
+        f"import pathlib; from firelane.exchange.log import Log; Log.open(pathlib.Path({str(tmp_path)!r}), cap_bytes=1)"
+    )
     with Log.open(tmp_path, cap_bytes=1):
         with pytest.raises(StoreError, match="in use by another exchange"):
             Log.open(tmp_path, cap_bytes=1)

@@ -14,6 +14,7 @@ from some_log import commit, contents, filled, opened
 
 from firelane.errors import StoreError
 from firelane.exchange.log import Log, Recovery, record, writer
+from firelane.exchange.log import log as log_module
 from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched
 
 RECORDS = [(number, bytes([number]) * (2 * number)) for number in range(8)]
@@ -80,6 +81,15 @@ def test_a_last_segment_cut_anywhere_gives_the_whole_records_before_the_cut_and_
         assert [found[1:] for found in records] == [*RECORDS[:kept], (99, b"after")]
         assert log.recovered == Recovery(records=kept + 1, segments=1)
         shutil.rmtree(folder)
+
+
+def test_missing_bytes_are_reported_once(tmp_path):
+    last = several_segments(tmp_path)[-1]
+    os.truncate(last, last.stat().st_size - 1)
+    for expected in (1, 0):
+        log, _ = opened(tmp_path, start=False)
+        log.close()
+        assert log.recovered.missing_bytes == expected
 
 
 @pytest.mark.parametrize("tail", [b"\x00" * 5000, b"\xff" * 3, bytes(range(256)), b"\x00\x00\x00\x00\x8d\xef\x02\xd2"])
@@ -237,7 +247,10 @@ def test_what_was_reported_as_committed_survives_a_kill(tmp_path):
 
 
 class PowerCut:
-    """Keeps what a disk would have after a power cut: contents as last synced, names as last synced or as they are."""
+    """Keeps what a disk would have after a power cut: contents and names as last synced.
+
+    An eager disk also has names, headers and sizes as they are at the moment, with zeros for what was not synced.
+    """
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
@@ -248,6 +261,7 @@ class PowerCut:
         monkeypatch.setattr(writer, "sync_folder", self.sync_folder)
 
     def sync_data(self, file):
+        self.check()
         self.synced[os.fstat(file).st_ino] = Path(f"/proc/self/fd/{file}").read_bytes()
 
     def sync_folder(self, _):
@@ -262,12 +276,25 @@ class PowerCut:
         shutil.rmtree(elsewhere, ignore_errors=True)
         elsewhere.mkdir()
         for name, inode in (self.names_now() if eager else self.names).items():
-            (elsewhere / name).write_bytes(self.synced.get(inode, b""))
+            data = self.synced.get(inode, b"")
+            if eager:
+                now = (self.folder / name).read_bytes()
+                data = now[:HEADER_BYTES] + data[HEADER_BYTES:].ljust(len(now) - HEADER_BYTES, b"\0")
+            (elsewhere / name).write_bytes(data)
         return [body for _, body in contents(elsewhere)]
+
+
+def test_what_a_killed_process_had_not_synced_is_synced_before_it_is_built_upon(tmp_path, monkeypatch):
+    last = several_segments(tmp_path)[-1]
+    synced = []
+    monkeypatch.setattr(log_module, "sync_data", lambda file: synced.append(os.fstat(file).st_ino))
+    contents(tmp_path)
+    assert synced == [last.stat().st_ino]
 
 
 @pytest.mark.parametrize("eager", [True, False])
 def test_what_was_reported_as_committed_survives_a_power_cut(tmp_path, monkeypatch, eager):
+    monkeypatch.setattr(writer, "VOUCH_BYTES", 1)
     disk = PowerCut(tmp_path / "log", monkeypatch)
     log, _ = opened(tmp_path / "log", segment_bytes=150, start=False)
     live, lost, ends = {}, [], {}

@@ -49,12 +49,9 @@ def lock_folder(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
-        why = (
-            "in use by another exchange; stop it"
-            if isinstance(error, BlockingIOError)
-            else "cannot be locked; mend that"
-        )
-        raise StoreError(f"{why} or choose another folder", path=str(folder)) from None
+        taken = isinstance(error, BlockingIOError)
+        why = "in use by another exchange; stop it or" if taken else f"cannot be locked ({error.strerror});"
+        raise StoreError(f"{why} choose another folder", path=str(folder)) from None
     return lock
 
 

@@ -92,6 +92,12 @@ class Log:
         self.appended += size
         return location
 
+    def note(self, kind: int, body: bytes) -> None:
+        """The same for a record that counts as released from the start, as it only ends another."""
+        location = self.append(kind, body)
+        self._segments[location >> 32].released_bytes += FRAME_BYTES + len(body)
+        self._gone_bytes += FRAME_BYTES + len(body)
+
     def flush(self) -> None:
         """Hand what was appended to the writer, which takes it at once or with its next batch."""
         if self._data:

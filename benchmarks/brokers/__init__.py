@@ -1,0 +1,196 @@
+"""Messages per second, delays and memory of the exchange, beside mosquitto and amqtt under the same load.
+
+All speak MQTT 3.1.1 on the loopback, without passwords or encryption; payloads have 64 bytes. For every number a
+broker is started afresh, on a core of its own. The load has another core, where it does not sleep, so that no broker
+pays for waking it. Ours and mosquitto take turns; amqtt joins the first turn, and so does a relay that forwards bytes
+unread, which shows the most that this load can measure (of connecting, little more than mosquitto reaches). A broker
+that loses, doubles or disorders a message gets no number. Progress says how long each was kept waiting for its core
+by other processes: on a busy machine the numbers are worth little.
+
+mosquitto keeps nothing on disk (`persistence false`) and drops nothing (`max_queued_messages 0`, as 1000 messages
+are under way, which is its default limit); it sends at once (`set_tcp_nodelay true`), logs nothing and has no `$SYS`
+topics. `max_inflight_messages` stays 20: more does not make it faster. amqtt has only the plugin that lets everybody
+in, as the others log every packet. Firelane is as it comes: it acknowledges a message of QoS 1 once the disk has it,
+many in one write; under "in memory" it keeps them in memory only, as the peers always do.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+from firelane.bench import Measure, say, shown
+
+from . import load, processes
+from .clients import DeliveryError, Publisher, Subscriber, unconnected
+from .processes import Broker, Running
+
+ROUNDS = 5
+FILES = 8192
+IN_MEMORY = "exchange.durability=memory"
+
+Numbers = dict[str, float]  # of one run, by measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """How long things take."""
+
+    rounds: int
+    flow_s: float
+    delays_s: float
+    clients: int
+
+
+FULL = Length(rounds=ROUNDS, flow_s=3.0, delays_s=10.0, clients=2000)
+QUICK = Length(rounds=1, flow_s=0.3, delays_s=0.5, clients=200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is done to a broker, the units of what comes out, and settings of ours."""
+
+    units: Mapping[str, str]
+    run: Callable[[Running, Length], Numbers]
+    settings: tuple[str, ...] = ()
+
+
+def measures(quick: bool = False) -> list[Measure]:
+    """Every job on every broker."""
+    length = QUICK if quick else FULL
+    mosquitto, amqtt = processes.mosquitto(), processes.amqtt()
+    if amqtt is None:
+        say("  amqtt is not on the PATH and is left out; install it apart, for it needs old packages: "
+            "python -m venv amqtt && amqtt/bin/pip install amqtt==0.12.1")  # fmt: skip
+    beside = [processes.relay()] if amqtt is None else [amqtt, processes.relay()]
+    _allow_files()
+    found = [_storage()]
+    for job in jobs():
+        found += in_turns(job, processes.firelane(*job.settings), mosquitto, beside, length)
+    return found
+
+
+def jobs() -> list[Job]:
+    """One after the other."""
+    one, ten, durable = "QoS 0, 1 to 1", "QoS 0, 1 to 10", "QoS 1, 10 to 1 durable"
+    delay, connect, memory = "delay of 2,000 messages/s, 100 to 1", "connecting", "memory of an idle connection"
+    rate = "messages/s"
+    return [
+        Job(units={one: rate}, run=partial(flow, one)),
+        Job(units={ten: "deliveries/s"}, run=partial(flow, ten, subscribers=10)),
+        Job(units={durable: rate}, run=partial(flow, durable, publishers=10, window=100, qos=1)),
+        Job(
+            units={f"{durable}, in memory": rate},
+            run=partial(flow, f"{durable}, in memory", publishers=10, window=100, qos=1),
+            settings=(IN_MEMORY,),
+        ),
+        Job(units={f"{delay}, median": "s", f"{delay}, 99th percentile": "s"}, run=partial(delays, delay)),
+        Job(units={connect: "clients/s", memory: "B"}, run=partial(crowd, connect, memory)),
+    ]
+
+
+def in_turns(job: Job, ours: Broker, peer: Broker, beside: list[Broker], length: Length) -> list[Measure]:
+    """Ours and the peer alternate; the others once."""
+    runs: dict[str, list[Numbers]] = {one.name: [] for one in (ours, peer, *beside)}
+    for turn in range(length.rounds):
+        for broker in (peer, ours, *(() if turn else beside)):
+            runs[broker.name].append(measured(job, broker, length))
+    mine = runs.pop(ours.name)
+    return [
+        Measure(
+            name=f"brokers, {name}",
+            ours=median(one[name] for one in mine),
+            peers={peer: median(one[name] for one in theirs) for peer, theirs in runs.items()},
+            turns={
+                peer: [a[name] / b[name] for a, b in zip(mine, theirs, strict=False)] for peer, theirs in runs.items()
+            },
+            unit=unit,
+        )
+        for name, unit in job.units.items()
+    ]
+
+
+def measured(job: Job, broker: Broker, length: Length) -> Numbers:
+    """One job on a broker that has done nothing before."""
+    broker_cores, load_cores = processes.cores()
+    with processes.running(broker, broker_cores) as process, processes.pinned(load_cores):
+        started, before = perf_counter(), process.core_s()
+        try:
+            numbers = job.run(process, length)
+        except (DeliveryError, OSError) as problem:
+            raise DeliveryError(f"{broker.name}, {next(iter(job.units))}: {problem}") from None
+        ran, waited = (process.core_s() - before) / (perf_counter() - started)
+    found = "; ".join(f"{name}: {shown(number, job.units[name])}" for name, number in numbers.items())
+    say(f"  {broker.name}, {found}; it ran {ran:.0%} of the time and waited {waited:.0%} for its core")
+    return numbers
+
+
+def flow(
+    name: str,
+    process: Running,
+    length: Length,
+    *,
+    publishers: int = 1,
+    subscribers: int = 1,
+    window: int = 1000,
+    qos: int = 0,
+) -> Numbers:
+    """Deliveries per second with all subscribers taking all topics; with QoS 1 their sessions are durable."""
+    with ExitStack() as links:
+        takers = [
+            Subscriber(process.port, f"subscriber-{n}", "site/#", qos=qos, publishers=publishers, ring=load.RING)
+            for n in range(subscribers)
+        ]
+        givers = [Publisher(process.port, n, f"site/room-{n:03}", qos=qos, ring=load.RING) for n in range(publishers)]
+        for link in (*(one.link for one in takers), *(one.link for one in givers)):
+            links.enter_context(link)
+        return {name: load.flow(givers, takers, window=window, seconds=length.flow_s)}
+
+
+def delays(name: str, process: Running, length: Length) -> Numbers:
+    """Of single messages, at a rate that leaves every broker but amqtt mostly idle."""
+    seconds = load.delays_s(process.port, publishers=100, rate_hz=2000, seconds=length.delays_s)
+    middle, late = np.percentile(seconds, (50, 99)).tolist()
+    return {f"{name}, median": middle, f"{name}, 99th percentile": late}
+
+
+def crowd(connect: str, memory: str, process: Running, length: Length) -> Numbers:
+    """Half the clients are timed while they connect; all of them are weighed once they have, against a few before."""
+    few, half = length.clients // 20, length.clients // 2
+    with ExitStack() as stack:
+        links = [stack.enter_context(unconnected()) for _ in range(few + 2 * half)]
+        load.connect(process.port, links[:few])
+        before = process.memory_bytes()
+        rate = load.connect(process.port, links[few : few + half], first=few)
+        load.connect(process.port, links[few + half :], first=few + half)
+        return {connect: rate, memory: max(1, process.memory_bytes() - before) / (2 * half)}
+
+
+def _storage() -> Measure:
+    """How long the disk under the brokers takes to keep 4 kB: the median of a hundred."""
+    seconds = []
+    with TemporaryDirectory(prefix="firelane-bench-") as folder, (Path(folder) / "file").open("wb", 0) as file:
+        for _ in range(100):
+            file.write(bytes(4096))
+            started = perf_counter()
+            os.fdatasync(file.fileno())
+            seconds.append(perf_counter() - started)
+    say(f"  fdatasync of 4 kB: {shown(median(seconds), 's')}")
+    return Measure(name="brokers, fdatasync of 4 kB on this storage", ours=median(seconds), unit="s")
+
+
+def _allow_files() -> None:
+    """Connections are open files, here and in the brokers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES, hard), hard))

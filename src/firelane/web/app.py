@@ -1,0 +1,26 @@
+"""The web side of a running exchange as an ASGI app: its endpoints, and what they have in common."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from firelane import __version__
+from firelane.exchange.run import Exchange
+from firelane.web import clients, monitoring, problems, retained
+from firelane.web.access import ApiAccess
+from firelane.web.guard import Guard
+
+
+def make_app(exchange: Exchange) -> FastAPI:
+    """Everything that can be asked of an exchange over HTTP; it must run in the exchange's own event loop.
+
+    FastAPI's documentation pages load scripts from elsewhere, so there is only the machine-readable description.
+    """
+    app = FastAPI(title="Firelane", version=__version__, docs_url=None, redoc_url=None, responses=problems.DOCUMENTED)
+    app.state.exchange = exchange
+    app.state.access = ApiAccess(exchange)
+    problems.install(app)
+    app.add_middleware(Guard)
+    for module in (monitoring, clients, retained):
+        app.include_router(module.router)
+    return app

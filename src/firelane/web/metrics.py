@@ -1,0 +1,123 @@
+"""The totals of the exchange in Prometheus' text format. No labels by client or topic: their number has no bound."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from firelane import __version__
+from firelane.exchange.broker import Broker
+from firelane.exchange.connection import Phase
+from firelane.exchange.log import Log
+from firelane.exchange.run import Exchange
+from firelane.mqtt.packets import V3, V5
+from firelane.web.exchange import by_reason
+
+PREFIX = "firelane_"
+_STATM = Path("/proc/self/statm")
+_OPEN_FILES = Path("/proc/self/fd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A metric: a counter if its name ends in `_total`, else a gauge; a value for each value of its label, if any."""
+
+    name: str
+    help: str
+    values: Mapping[str, float]
+    label: str = ""
+
+
+def text(several: Iterable[Family]) -> str:
+    """As Prometheus reads it."""
+    return "".join(line + "\n" for family in several for line in _lines(family))
+
+
+def _lines(family: Family) -> Iterator[str]:
+    name = PREFIX + family.name
+    yield f"# HELP {name} {family.help}"
+    yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
+    for key, value in family.values.items():
+        yield f'{name}{{{family.label}="{key}"}} {value}' if family.label else f"{name} {value}"
+
+
+def families(exchange: Exchange) -> Iterator[Family]:
+    """Everything that is measured. Only connections and sessions are walked over: milliseconds for ten thousand."""
+    yield _by("build_info", "Always 1; the label says which version runs.", "version", {__version__: 1})
+    yield from _clients(exchange.broker)
+    yield from _messages(exchange.broker)
+    yield from _deliveries(exchange.broker)
+    yield from _log(exchange.log)
+    yield from _process()
+
+
+def _one(name: str, about: str, value: float) -> Family:
+    return Family(name=name, help=about, values={"": value})
+
+
+def _by(name: str, about: str, label: str, values: Mapping[str, float]) -> Family:
+    return Family(name=name, help=about, values=values, label=label)
+
+
+def _clients(broker: Broker) -> Iterator[Family]:
+    counts = broker.counts
+    versions = [one.version for one in broker.connections if one.phase is Phase.OPEN]
+    protocols = {"3.1.1": versions.count(V3), "5": versions.count(V5)}
+    yield _by("connected_clients", "Clients that are connected, by version of MQTT.", "protocol", protocols)
+    yield _one("connections", "Open MQTT connections, of clients let in or not.", len(broker.connections))
+    yield _one("connections_opened_total", "MQTT connections that were opened.", counts.connections_opened)
+    yield _one("connections_accepted_total", "Clients that were let in.", counts.connections_accepted)
+    yield _one("connections_refused_total", "Clients that were not let in.", counts.connections_refused)
+    yield _one("protocol_errors_total", "Connections closed because the client broke MQTT.", counts.protocol_errors)
+    yield _one("sessions", "Sessions, of clients that are connected or away.", len(broker.sessions))
+    yield _one(
+        "sessions_expired_total", "Sessions that ended because their client stayed away.", counts.sessions_expired
+    )
+    yield _one("subscriptions", "Subscriptions of all sessions.", broker.routes.count)
+    yield _one("shared_subscriptions", "Subscriptions that are members of a shared group.", broker.routes.shared_count)
+
+
+def _messages(broker: Broker) -> Iterator[Family]:
+    counts, retained = broker.counts, broker.retained
+    both_bytes = {"in": counts.bytes_received, "out": counts.bytes_sent}
+    both_packets = {"in": counts.packets_received, "out": counts.packets_sent}
+    yield _one("retained_messages", "Retained messages.", len(retained))
+    yield _one("retained_bytes", "What they take in memory, about.", retained.bytes)
+    yield _one("retained_refused_total", "Messages not retained, for want of room.", counts.retained_refused)
+    yield _one("publications_received_total", "Messages that clients published.", counts.publish_received)
+    yield _one("publications_received_bytes_total", "Bytes of their payloads.", counts.publish_bytes_received)
+    yield _one("publications_refused_total", "Messages refused: no right, or no room.", counts.publish_refused)
+    yield _by("mqtt_bytes_total", "Bytes of MQTT, by direction.", "direction", both_bytes)
+    yield _by("mqtt_packets_total", "MQTT packets, by direction.", "direction", both_packets)
+
+
+def _deliveries(broker: Broker) -> Iterator[Family]:
+    """Copies of messages to subscribers: due = delivered + dropped + owed, always, so `owed` need not be counted."""
+    counts, sessions = broker.counts, broker.sessions.values()
+    due = counts.due + sum(one.due for one in sessions)
+    delivered = counts.delivered + sum(one.delivered for one in sessions)
+    dropped = [sum(each) for each in zip(counts.dropped, *(one.dropped for one in sessions), strict=True)]
+    owed = due - delivered - sum(dropped)
+    yield _one("deliveries_due_total", "Copies of messages that subscribers were to get.", due)
+    yield _one("deliveries_delivered_total", "Copies sent; QoS 1 and 2: acknowledged.", delivered)
+    yield _by("deliveries_dropped_total", "Copies given up, by reason.", "reason", by_reason(dropped))
+    yield _one("deliveries_owed", "Copies that wait or are on their way.", owed)
+
+
+def _log(log: Log) -> Iterator[Family]:
+    yield _one("log_bytes", "Size of the log.", log.bytes)
+    yield _one("log_live_bytes", "The part of it that is still needed.", log.live_bytes)
+    yield _one("log_limit_bytes", "Needed bytes at which new messages of QoS 1 and 2 are refused.", log.cap_bytes)
+    yield _one("log_uncommitted_bytes", "Written, but not known to be on disk yet.", log.appended - log.committed)
+    yield _one("log_failed", "1 while the log cannot be written.", int(log.failed is not None))
+
+
+def _process() -> Iterator[Family]:
+    yield _one("process_cpu_seconds_total", "Processor time used.", time.process_time())
+    if _STATM.exists():  # Linux
+        pages = int(_STATM.read_text().split()[1])
+        yield _one("process_resident_memory_bytes", "Memory in use.", pages * os.sysconf("SC_PAGE_SIZE"))
+        yield _one("process_open_fds", "Open files, connections among them.", len(os.listdir(_OPEN_FILES)))

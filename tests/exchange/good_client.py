@@ -1,0 +1,221 @@
+"""A client that does everything right, and keeps its side of a session while connections and brokers come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from desk import Desk, Line
+
+from firelane.mqtt.packets import V3, V5, Ack, Connack, Disconnect, Kind, Packet, Publish, Suback
+from firelane.mqtt.packets import Subscription as Wish
+
+EXPIRY_S = 50
+
+
+@dataclass
+class Publication:
+    """A message that a client has published, and which sessions the broker owes it if it accepts it."""
+
+    number: int
+    publisher: str
+    topic: str
+    qos: int
+    retain: bool
+    accepted: bool = False
+    owed: dict[tuple[str, int, int], int] = field(default_factory=dict)  # (client, session, QoS) -> copies
+
+    @property
+    def payload(self) -> bytes:
+        return b"%d" % self.number
+
+
+@dataclass
+class State:
+    """What the broker should know of a client's session; `session` counts them, 0 is none."""
+
+    session: int = 0
+    lasts: bool = False
+    subscriptions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Client:
+    """Answers only what it was sent on this connection, in order, when it is told to."""
+
+    desk: Desk
+    name: str
+    version: int
+    window: int
+    aliases: int = 0
+    line: Line | None = None
+    state: State = field(default_factory=State)
+    history: list[tuple[int, State]] = field(default_factory=list)  # with the position in the log behind each
+    sessions: int = 0
+    away_since: float = 0.0
+
+    unacknowledged: dict[int, Publication] = field(default_factory=dict)
+    releasing: set[int] = field(default_factory=set)  # of these: PUBREC came
+    to_answer: list[Ack] = field(default_factory=list)
+    open_ids: set[int] = field(default_factory=set)  # on this connection, not answered to the end
+    held: dict[int, bytes] = field(default_factory=dict)  # QoS 2, taken and not released
+    topics: dict[int, str] = field(default_factory=dict)  # by alias
+    had: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # (session, number, QoS)
+    last: dict[tuple[int, str, str, int], int] = field(default_factory=dict)  # number of the newest had in order
+    publications: dict[int, Publication] = field(default_factory=dict)  # everybody's
+
+    # ---- what it does
+
+    def connect(self, *, clean: bool, lasts: bool) -> None:
+        if self.version == V3:
+            lasts = not clean
+        properties = {"session_expiry_interval": EXPIRY_S if lasts else 0, "receive_maximum": self.window,
+                      "topic_alias_maximum": self.aliases}  # fmt: skip
+        known = self.state.session != 0 and (self.state.lasts or self.line is not None)
+        resumed = known and self.state.lasts and not clean
+        if self.line is not None:
+            self.lose()
+        self.line = self.desk.dial(self.version)
+        self.topics.clear()
+        self.line.connect(self.name, clean_start=clean, properties=properties if self.version == V5 else {})
+        connack = self.line.connack
+        assert isinstance(connack, Connack)
+        assert connack.reason == 0
+        assert connack.session_present == resumed, self.name
+        if not resumed:
+            self._begin_anew()
+        self.become(State(self.state.session, lasts, dict(self.state.subscriptions)))
+        self._send_again()
+
+    def _begin_anew(self) -> None:
+        self.sessions += 1
+        self.state = State(self.sessions)
+        self.unacknowledged.clear()
+        self.releasing.clear()
+        self.held.clear()
+
+    def _send_again(self) -> None:
+        for packet_id, publication in list(self.unacknowledged.items()):
+            if packet_id in self.releasing:
+                self.to_answer.append(Ack(kind=Kind.PUBREL, packet_id=packet_id))
+            else:
+                self._send(publication, packet_id, again=True)
+
+    def lose(self) -> None:
+        """The connection is over, whoever ended it."""
+        self.line = None
+        self.away_since = self.desk.now
+        self.to_answer.clear()
+        self.open_ids.clear()
+        if not self.state.lasts:
+            self.become(State())
+
+    def become(self, state: State) -> None:
+        """Remember what the broker should know, and how much of the log tells it so."""
+        self.state = state
+        self.history.append((self.desk.log.appended, state))
+
+    def publish(self, publication: Publication) -> None:
+        packet_id = next(one for one in range(1, 99) if one not in self.unacknowledged) if publication.qos else 0
+        if publication.qos:
+            self.unacknowledged[packet_id] = publication
+        self._send(publication, packet_id, again=False)
+
+    def _send(self, publication: Publication, packet_id: int, *, again: bool) -> None:
+        survived = again and publication.qos == 2 and packet_id in self.desk.session(self.name).received
+        before = {name: (one.due, bool(one.replays)) for name, one in self.desk.broker.sessions.items()}
+        self.line.publish(publication.topic, publication.payload, qos=publication.qos, packet_id=packet_id,
+                          retain=publication.retain, duplicate=again)  # fmt: skip
+        if not survived:
+            self.on_accepted(publication, before)
+
+    def subscribe(self, topic_filter: str, qos: int) -> None:
+        self.line.subscribe(Wish(filter=topic_filter, qos=qos))
+        self.become(State(self.state.session, self.state.lasts, {**self.state.subscriptions, topic_filter: qos}))
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        self.line.unsubscribe(topic_filter)
+        left = {name: qos for name, qos in self.state.subscriptions.items() if name != topic_filter}
+        self.become(State(self.state.session, self.state.lasts, left))
+
+    def answer(self, count: int) -> None:
+        for _ in range(min(count, len(self.to_answer))):
+            answer = self.to_answer.pop(0)
+            if answer.kind in (Kind.PUBACK, Kind.PUBCOMP):
+                self.open_ids.discard(answer.packet_id)
+            self.line.send(answer)
+
+    def on_accepted(self, publication: Publication, before: dict[str, tuple[int, bool]]) -> None:
+        """The broker has taken a message in; whoever plays with this client knows what follows."""
+
+    # ---- what it sees
+
+    def read(self) -> None:
+        line = self.line
+        if line is None:
+            return
+        for packet in line.take_all():
+            self._see(packet)
+        assert len(self.open_ids) <= self.window
+        if line.closed and self.line is line:
+            self.lose()
+
+    def _see(self, packet: Packet) -> None:
+        match packet:
+            case Publish():
+                self._see_message(packet)
+            case Ack(kind=Kind.PUBREL):
+                self.held.pop(packet.packet_id, None)
+                self.to_answer.append(Ack(kind=Kind.PUBCOMP, packet_id=packet.packet_id))
+            case Ack():
+                self._see_answer(packet)
+            case Suback() | Disconnect():
+                pass
+            case _:
+                raise AssertionError(f"{packet} was not expected")
+
+    def _see_answer(self, packet: Ack) -> None:
+        publication = self.unacknowledged[packet.packet_id]
+        assert packet.reason < 0x80 or packet.kind is Kind.PUBCOMP
+        if packet.kind is Kind.PUBREC:
+            self.releasing.add(packet.packet_id)
+            self.to_answer.append(Ack(kind=Kind.PUBREL, packet_id=packet.packet_id))
+        else:
+            assert (packet.kind is Kind.PUBCOMP) == (packet.packet_id in self.releasing)
+            self.releasing.discard(packet.packet_id)
+            del self.unacknowledged[packet.packet_id]
+        publication.accepted = True
+
+    def _see_message(self, packet: Publish) -> None:
+        alias = packet.properties.get("topic_alias")
+        if alias is not None:
+            assert alias <= self.aliases
+            self.topics[alias] = packet.topic or self.topics[alias]
+        topic = packet.topic or self.topics[alias]
+        if packet.qos:
+            assert packet.packet_id not in self.open_ids, "an identifier is used twice"
+            self.open_ids.add(packet.packet_id)
+            kind = Kind.PUBACK if packet.qos == 1 else Kind.PUBREC
+            self.to_answer.append(Ack(kind=kind, packet_id=packet.packet_id))
+        if packet.qos == 2 and packet.packet_id in self.held:
+            assert packet.duplicate
+            assert packet.payload == self.held[packet.packet_id], "an identifier is used for another message"
+            return
+        if packet.qos == 2:
+            self.held[packet.packet_id] = packet.payload
+        if packet.payload.isdigit() and not packet.retain:
+            self._have(topic, packet)
+
+    def _have(self, topic: str, packet: Publish) -> None:
+        publication = self.publications[int(packet.payload)]
+        assert publication.topic == topic
+        session, number = self.state.session, publication.number
+        key = (session, number, packet.qos)
+        self.had[key] += 1
+        if packet.qos == 2:
+            copies = publication.owed.get((self.name, session, 2), 0)
+            assert self.had[key] <= copies, f"{self.name} had {number} too often"
+        stream = (session, publication.publisher, topic, packet.qos)
+        if packet.qos and self.had[key] == 1:
+            assert number > self.last.get(stream, 0), f"{self.name} had {number} after {self.last[stream]}"
+            self.last[stream] = number
