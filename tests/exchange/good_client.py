@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from desk import Desk, Line
 
@@ -30,13 +30,14 @@ class Publication:
         return b"%d" % self.number
 
 
-@dataclass
+@dataclass(frozen=True)
 class State:
     """What the broker should know of a client's session; `session` counts them, 0 is none."""
 
     session: int = 0
     lasts: bool = False
     subscriptions: dict[str, int] = field(default_factory=dict)
+    left_at: float | None = None  # when its connection was lost
 
 
 @dataclass
@@ -52,7 +53,6 @@ class Client:
     state: State = field(default_factory=State)
     history: list[tuple[int, State]] = field(default_factory=list)  # with the position in the log behind each
     sessions: int = 0
-    away_since: float = 0.0
 
     unacknowledged: dict[int, Publication] = field(default_factory=dict)
     releasing: set[int] = field(default_factory=set)  # of these: PUBREC came
@@ -84,7 +84,7 @@ class Client:
         assert connack.session_present == resumed, self.name
         if not resumed:
             self._begin_anew()
-        self.become(State(self.state.session, lasts, dict(self.state.subscriptions)))
+        self.become(replace(self.state, lasts=lasts, left_at=None))
         self._send_again()
 
     def _begin_anew(self) -> None:
@@ -104,11 +104,9 @@ class Client:
     def lose(self) -> None:
         """The connection is over, whoever ended it."""
         self.line = None
-        self.away_since = self.desk.now
         self.to_answer.clear()
         self.open_ids.clear()
-        if not self.state.lasts:
-            self.become(State())
+        self.become(replace(self.state, left_at=self.desk.now) if self.state.lasts else State())
 
     def become(self, state: State) -> None:
         """Remember what the broker should know, and how much of the log tells it so."""
@@ -131,12 +129,12 @@ class Client:
 
     def subscribe(self, topic_filter: str, qos: int) -> None:
         self.line.subscribe(Wish(filter=topic_filter, qos=qos))
-        self.become(State(self.state.session, self.state.lasts, {**self.state.subscriptions, topic_filter: qos}))
+        self.become(replace(self.state, subscriptions={**self.state.subscriptions, topic_filter: qos}))
 
     def unsubscribe(self, topic_filter: str) -> None:
         self.line.unsubscribe(topic_filter)
         left = {name: qos for name, qos in self.state.subscriptions.items() if name != topic_filter}
-        self.become(State(self.state.session, self.state.lasts, left))
+        self.become(replace(self.state, subscriptions=left))
 
     def answer(self, count: int) -> None:
         for _ in range(min(count, len(self.to_answer))):

@@ -380,6 +380,15 @@ def test_a_session_that_expired_while_the_exchange_was_down_is_over(desk):
     assert not desk.broker.sessions
 
 
+def test_starting_again_and_again_does_not_keep_a_session_alive(desk):
+    subscriber(desk)
+    for _ in range(3):
+        desk.crash()
+        desk.commit()
+        desk.pass_time(40)
+    assert not desk.broker.sessions
+
+
 # ------------------------------------------------------------------------------------------------ cleaning
 
 

@@ -81,7 +81,7 @@ def test_the_retain_flag_is_passed_on_only_where_it_was_asked_for(desk):
 def test_topics_of_the_exchange_are_not_matched_by_wildcards_in_the_first_level(desk):
     ann = desk.join("ann")
     ann.subscribe("#", "+/broker/uptime")
-    SystemTopics(desk.broker, "1", desk.now).publish(desk.now)
+    SystemTopics(desk.broker, "1", desk.now, lambda: 0).publish(desk.now)
     desk.settle()
     assert ann.messages() == []
     ann.subscribe("$SYS/broker/uptime")
@@ -92,7 +92,7 @@ def test_topics_of_the_exchange_are_not_matched_by_wildcards_in_the_first_level(
 def test_nobody_can_publish_what_the_exchange_says_about_itself(desk, qos):
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe("$SYS/broker/uptime")
-    SystemTopics(desk.broker, "1", desk.now).publish(desk.now)
+    SystemTopics(desk.broker, "1", desk.now, lambda: 0).publish(desk.now)
     desk.settle()
     assert len(ann.messages()) == 1
     ben.publish("$SYS/broker/uptime", b"forged", qos=qos)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,20 @@ from desk import Desk
 from good_client import EXPIRY_S, Client, Publication, State
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from firelane.exchange import cleaning
+from firelane.exchange import cleaning, session
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.topics import matches
 
 LIMITS = {"queue": 3, "inflight": 4}
-FILTERS = ["a", "b", "+", "$share/g/s"]
-TOPICS = ["a", "b", "s"]
-NAMES = ["three", "five", "five-narrow", "five-aliases"]
-names = st.sampled_from(NAMES)
+FILTERS = ["a", "+", "$share/g/s"]
+TOPICS = ["a", "s"]
+LAST_PACKET_ID = 7  # so that identifiers are soon used again
+
+filters = st.sampled_from(FILTERS)
+qualities = st.sampled_from([0, 1, 2, 2])
+anybody = st.integers(0, 3)
 
 
 class Sessions(RuleBasedStateMachine):
@@ -41,8 +45,9 @@ class Sessions(RuleBasedStateMachine):
             "five-narrow": self.client("five-narrow", V5, 1),
             "five-aliases": self.client("five-aliases", V5, 4, aliases=1),
         }
-        self.crashed_at = 0.0
-        self.records_a_step, cleaning.RECORDS_A_STEP = cleaning.RECORDS_A_STEP, 2
+        self.patches = pytest.MonkeyPatch()
+        self.patches.setattr(cleaning, "RECORDS_A_STEP", 2)
+        self.patches.setattr(session, "LAST_PACKET_ID", LAST_PACKET_ID)
 
     def client(self, name, version, window, aliases=0):
         client = Client(self.desk, name, version, window, aliases, publications=self.publications)
@@ -80,73 +85,82 @@ class Sessions(RuleBasedStateMachine):
     def online(self):
         return [one for one in self.clients.values() if one.line is not None]
 
+    def pick(self, who):
+        """Somebody who is connected; if nobody is, the first comes back."""
+        if not self.online():
+            next(iter(self.clients.values())).connect(clean=False, lasts=True)
+        return self.online()[who % len(self.online())]
+
     # ---- clients
 
-    @initialize(lasting=st.lists(st.tuples(names, st.sampled_from(FILTERS), st.integers(0, 2)), max_size=6))
-    def some_subscribe(self, lasting):
-        for name, topic_filter, qos in lasting:
-            if self.clients[name].line is None:
-                self.clients[name].connect(clean=False, lasts=True)
-            self.clients[name].subscribe(topic_filter, qos)
+    @initialize(wishes=st.lists(st.lists(st.tuples(filters, qualities), max_size=2), min_size=4, max_size=4))
+    def everybody_comes(self, wishes):
+        for client, wish in zip(self.clients.values(), wishes, strict=True):
+            client.connect(clean=False, lasts=True)
+            for topic_filter, qos in wish:
+                client.subscribe(topic_filter, qos)
         self.desk.commit()
         self.read()
 
-    @rule(name=names, clean=st.sampled_from([False, False, False, True]), lasts=st.sampled_from([True, True, True, False]))
-    def connect(self, name, clean, lasts):
-        client = self.clients[name]
+    @rule(who=anybody, clean=st.sampled_from([False, False, True]), lasts=st.sampled_from([True, True, False]))
+    def connect(self, who, clean, lasts):
+        client = list(self.clients.values())[who]
         changes = client.state.lasts and (clean or not lasts)
         client.connect(clean=clean, lasts=lasts)
         if changes:  # CONNACK does not wait for the log, so a crash now would bring back what the client gave up
             self.desk.commit()
 
-    @rule(name=names, leave=st.booleans())
-    def disconnect(self, name, leave):
-        client = self.clients[name]
-        if client.line is not None:
-            client.line.leave() if leave else client.line.drop()
+    @rule(who=anybody, first_lost=st.booleans())
+    def come_back(self, who, first_lost):
+        client = list(self.clients.values())[who]
+        if first_lost and client.line is not None:
+            client.line.drop()
             client.read()
+        if client.state.lasts or client.line is None:
+            client.connect(clean=False, lasts=True)
 
-    @rule(name=names, topic_filter=st.sampled_from(FILTERS), qos=st.integers(0, 2))
-    def subscribe(self, name, topic_filter, qos):
-        if self.clients[name].line is not None:
-            self.clients[name].subscribe(topic_filter, qos)
+    @rule(who=anybody, leave=st.booleans())
+    def disconnect(self, who, leave):
+        client = self.pick(who)
+        client.line.leave() if leave else client.line.drop()
+        client.read()
 
-    @rule(name=names, topic_filter=st.sampled_from(FILTERS))
-    def unsubscribe(self, name, topic_filter):
-        if self.clients[name].line is not None:
-            self.clients[name].unsubscribe(topic_filter)
+    @rule(who=anybody, topic_filter=filters, qos=qualities)
+    def subscribe(self, who, topic_filter, qos):
+        self.pick(who).subscribe(topic_filter, qos)
+
+    @rule(who=anybody, topic_filter=filters)
+    def unsubscribe(self, who, topic_filter):
+        self.pick(who).unsubscribe(topic_filter)
 
     @rule(
-        name=names,
+        who=anybody,
         topic=st.sampled_from(TOPICS),
-        qos=st.sampled_from([0, 1, 1, 2, 2]),
-        retain=st.sampled_from([False, False, True]),
-        times=st.sampled_from([1, 1, 3]),
+        qos=qualities,
+        retain=st.sampled_from([False, False, False, True]),
+        times=st.sampled_from([1, 1, 4]),
     )
-    def publish(self, name, topic, qos, retain, times):
-        client = self.clients[name]
+    def publish(self, who, topic, qos, retain, times):
+        client = self.pick(who)
         for _ in range(times):
-            if client.line is not None and len(client.unacknowledged) < LIMITS["inflight"]:
+            if len(client.unacknowledged) < LIMITS["inflight"]:
                 number = len(self.publications) + 1
-                self.publications[number] = Publication(number, name, topic, qos, retain)
+                self.publications[number] = Publication(number, client.name, topic, qos, retain)
                 client.publish(self.publications[number])
                 self.read()
 
-    @rule(name=names, count=st.sampled_from([1, 2, 100]))
-    def answer(self, name, count):
-        client = self.clients[name]
-        if client.line is not None:
-            client.answer(count)
+    @rule(who=anybody, count=st.sampled_from([1, 2, 100]))
+    def answer(self, who, count):
+        self.pick(who).answer(count)
 
     @rule()
     def all_answer(self):
         for client in self.online():
             client.answer(100)
 
-    @rule(name=names, full=st.booleans())
-    def socket(self, name, full):
-        if self.clients[name].line is not None:
-            self.clients[name].line.full(full)
+    @rule(who=anybody, full=st.booleans())
+    def socket(self, who, full):
+        self.pick(who).line.full(full)
 
     # ---- disk and time
 
@@ -170,39 +184,34 @@ class Sessions(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 20.0, 60.0]))
     def pass_time(self, seconds):
         self.desk.pass_time(seconds)
-        now = self.desk.now
         for client in self.clients.values():
-            if client.line is None and client.state.session and client.version == V5:
-                away_s = now - client.away_since
-                if client.name not in self.desk.broker.sessions:
-                    assert away_s >= EXPIRY_S - 1e-6
+            if client.state.left_at is not None and client.version == V5:
+                expired = self.desk.now >= client.state.left_at + EXPIRY_S
+                assert expired == (client.name not in self.desk.broker.sessions)
+                if expired:
                     client.become(State())
-                else:
-                    assert now - max(client.away_since, self.crashed_at) < EXPIRY_S + 1e-6
 
     @rule()
     def crash(self):
         self.read()
         committed = self.desk.log.committed
         self.desk.crash()
-        self.crashed_at = self.desk.now
         for client in self.clients.values():
             self.compare(client, committed)
 
     def compare(self, client, committed):
         """A session is as the log on disk had it, or as what followed made it."""
-        if client.line is not None:
-            client.line = None
-            client.away_since = self.desk.now
-            client.to_answer.clear()
-            client.open_ids.clear()
-        session = self.desk.broker.sessions.get(client.name)
-        found = {} if session is None else {name: one.qos for name, one in session.subscriptions.items()}
+        client.line = None
+        client.to_answer.clear()
+        client.open_ids.clear()
+        found_session = self.desk.broker.sessions.get(client.name)
+        found = {} if found_session is None else {name: one.qos for name, one in found_session.subscriptions.items()}
         certain = [State(), *(state for position, state in client.history if position <= committed)][-1]
         for state in (certain, *(state for position, state in client.history if position > committed)):
-            if (session is not None) == state.lasts and found == (state.subscriptions if state.lasts else {}):
-                client.state = state if state.lasts else State()
-                client.history = [(0, client.state)]
+            if (found_session is not None) == state.lasts and found == (state.subscriptions if state.lasts else {}):
+                client.history = [(0, state if state.lasts else State())]
+                left_at = self.desk.now if state.left_at is None else state.left_at
+                client.become(replace(state, left_at=left_at) if state.lasts else State())
                 return
         raise AssertionError(f"{client.name} has {found}, and should have {certain}")
 
@@ -225,7 +234,7 @@ class Sessions(RuleBasedStateMachine):
             self.everything_arrives()
             self.everything_ends()
         finally:
-            cleaning.RECORDS_A_STEP = self.records_a_step
+            self.patches.undo()
             self.desk.stop()
             shutil.rmtree(self.folder)
 
@@ -277,4 +286,9 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = Sessions.TestCase
-TestSessions.settings = settings(max_examples=150, stateful_step_count=60)
+TestSessions.settings = settings(max_examples=60, stateful_step_count=80)
+
+
+@pytest.mark.soak
+class TestSessionsForLong(Sessions.TestCase):
+    settings = settings(max_examples=5000, stateful_step_count=100)

@@ -70,8 +70,9 @@ class Broker:
                 verdict = self.access.may_subscribe(session.identity, subscription.filter)
                 subscription.partly = verdict is not Verdict.ALL
                 self.routes.add(subscription)
-            if session.expires_at == NEVER:
+            if session.expires_at == NEVER and session.expiry_s != NEVER:
                 session.expires_at = now + session.expiry_s
+                self.journal.session(session)  # or the next start would count from there
             self.ring(session, session.expires_at)
             if session.will is not None:
                 session.will_at = now + session.will.properties.get("will_delay_interval", 0)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from firelane.exchange.connection import Connection
 from firelane.exchange.counts import Counts
-from firelane.exchange.journal import Journal, Taker
+from firelane.exchange.journal import Due, Journal
 from firelane.exchange.message import Message
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Copy, Route
@@ -90,21 +90,22 @@ class Delivering:
         With a packet identifier its publisher's QoS 2 exchange is in the same record, so that a crash leaves both or
         neither. Returns how many want it.
         """
-        takers = []
+        due = []
         for copy in route.copies:
             chosen = copy.own if copy.session is message.publisher else copy
             if chosen is not None:
-                takers.append(_taker(chosen, message))
+                due.append(_due(chosen, message))
         further = 0
         for turn in route.groups:
-            taker = _taker(turn.take(message.qos), message)
-            if any(one.session is taker.session for one in takers):
+            chosen = turn.take(message.qos)
+            if any(session is chosen.session for session, _ in due):
                 further += 1
-                self._hand_on(self._anew(message), [taker], now, 0)
+                again = self._anew(message)
+                self._hand_on(again, [_due(chosen, again)], now, 0)
             else:
-                takers.append(taker)
-        self._hand_on(message, takers, now, packet_id)
-        return len(takers) + further
+                due.append(_due(chosen, message))
+        self._hand_on(message, due, now, packet_id)
+        return len(due) + further
 
     def _anew(self, message: Message) -> Message:
         """The same message under a number of its own, as a session that is owed it twice must tell the two apart."""
@@ -114,15 +115,12 @@ class Delivering:
         again.expires_at, again.expiry_s = message.expires_at, message.expiry_s
         return again
 
-    def _hand_on(self, message: Message, takers: list[Taker], now: float, packet_id: int) -> None:
-        location = size_bytes = 0
-        durable = [one for one in takers if one.qos and one.session.durable] if self.journal.durable else []
-        if durable or packet_id:
-            location, size_bytes = self.journal.message(message, durable, packet_id)
-        for session, qos, retain, identifiers in takers:
-            delivery = Delivery(message, qos, retain, identifiers)
-            if durable and qos and session.durable:
-                delivery.location, delivery.size_bytes = location, size_bytes
+    def _hand_on(self, message: Message, due: list[Due], now: float, packet_id: int) -> None:
+        if self.journal.durable:
+            durable = [one for one in due if one[0].durable and one[1].qos]
+            if durable or packet_id:
+                self.journal.message(message, durable, packet_id)
+        for session, delivery in due:
             session.due += 1
             self._accept(session, delivery, now)
 
@@ -156,8 +154,7 @@ class Delivering:
     def _to_backlog(self, session: Session, delivery: Delivery) -> None:
         if not delivery.location:
             assert delivery.message is not None
-            taker = Taker(session, delivery.qos, delivery.retain, delivery.identifiers)
-            delivery.location, delivery.size_bytes = self.journal.message(delivery.message, [taker])
+            self.journal.message(delivery.message, [(session, delivery)])
         session.backlog.append(delivery.location, delivery.size_bytes)
 
     def pump(self, session: Session, now: float) -> None:
@@ -220,8 +217,7 @@ class Delivering:
                     identifiers = (wanted.identifier,) if wanted.identifier else ()
                     delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
                     if delivery.qos and session.durable and self.journal.durable:
-                        taker = Taker(session, delivery.qos, True, identifiers)
-                        delivery.location, delivery.size_bytes = self.journal.message(message, [taker])
+                        self.journal.message(message, [(session, delivery)])
                     session.due += 1
                     self._queue(session, delivery)
                     return
@@ -417,8 +413,7 @@ class Delivering:
                 continue
             if not delivery.location:
                 assert delivery.message is not None
-                taker = Taker(session, delivery.qos, delivery.retain, delivery.identifiers)
-                delivery.location, delivery.size_bytes = self.journal.message(delivery.message, [taker])
+                self.journal.message(delivery.message, [(session, delivery)])
             waiting.append((delivery.location, delivery.size_bytes))
         session.queue.clear()
         session.queue_bytes = 0
@@ -443,6 +438,6 @@ class Delivering:
             self.journal.let_go(session, location, size_bytes)
 
 
-def _taker(copy: Copy, message: Message) -> Taker:
-    retain = message.retain and copy.retain_as_published
-    return Taker(copy.session, min(copy.qos, message.qos), retain, copy.identifiers)
+def _due(copy: Copy, message: Message) -> Due:
+    qos = copy.qos if copy.qos < message.qos else message.qos
+    return copy.session, Delivery(message, qos, message.retain and copy.retain_as_published, copy.identifiers)

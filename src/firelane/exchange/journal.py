@@ -10,7 +10,6 @@ Messages are known by the location at which they were first written, also after 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from firelane.exchange import records
 from firelane.exchange.log import Log
@@ -23,13 +22,7 @@ ALWAYS = 1 << 62
 PUBLISHER = 0  # stands for the publisher among those who hold on to a message
 
 
-class Taker(NamedTuple):
-    """A session that is to get a message, and how."""
-
-    session: Session
-    qos: int
-    retain: bool
-    identifiers: tuple[int, ...]
+Due = tuple[Session, Delivery]  # what a session is to get
 
 
 @dataclass(slots=True)
@@ -62,11 +55,11 @@ class Journal:
 
     # ---- messages
 
-    def message(self, message: Message, takers: list[Taker], packet_id: int = 0) -> tuple[int, int]:
+    def message(self, message: Message, due: list[Due], packet_id: int = 0) -> None:
         """Write a message down for these; with its publisher's packet identifier if that is to be remembered too."""
         publisher, expires_at = message.publisher, message.expires_at
         body = records.write_message(
-            [(session.number, qos, retain, identifiers) for session, qos, retain, identifiers in takers],
+            [(session.number, one.qos, one.retain, one.identifiers) for session, one in due],
             message.sequence,
             0.0 if expires_at == NEVER else self._wall(expires_at),
             publisher.number if publisher is not None else 0,
@@ -77,12 +70,14 @@ class Journal:
             message.payload,
         )
         location = self.log.append(Record.MESSAGE, body)
-        if len(takers) > 1 or (packet_id and takers):
-            self._holders[location] = len(takers) + (packet_id > 0)
+        size_bytes = len(body)
+        for _, one in due:
+            one.location, one.size_bytes = location, size_bytes
+        if len(due) > 1 or (packet_id and due):
+            self._holders[location] = len(due) + (packet_id > 0)
         if packet_id:
             assert publisher is not None
-            publisher.received[packet_id] = location, len(body)
-        return location, len(body)
+            publisher.received[packet_id] = location, size_bytes
 
     def load(self, session: Session, location: int, size_bytes: int) -> Delivery:
         """A message from the log, as this session is to get it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from firelane.exchange.message import Message
@@ -30,8 +31,10 @@ _SPANS = {"1min": 60.0, "5min": 300.0, "15min": 900.0}
 class SystemTopics:
     """Publishes counts, and loads as moving averages per minute; what has not changed is not sent again."""
 
-    def __init__(self, broker: Broker, version: str, now: float) -> None:
+    def __init__(self, broker: Broker, version: str, now: float, memory: Callable[[], int]) -> None:
         self._broker = broker
+        self._memory = memory
+        self._most_memory = 0
         self._version = version
         self._started_at = self._last_at = now
         self._before: dict[str, float] = {}
@@ -71,6 +74,8 @@ class SystemTopics:
     def _values(self, totals: dict[str, float], now: float) -> dict[str, str]:
         broker = self._broker
         counts, sessions = broker.counts, len(broker.sessions)
+        memory = self._memory()
+        self._most_memory = max(self._most_memory, memory)
         whole = {
             "clients/total": sessions,
             "clients/connected": counts.connected,
@@ -94,6 +99,8 @@ class SystemTopics:
             "publish/bytes/sent": counts.bytes_sent,
             "bytes/received": totals["bytes_received"],
             "bytes/sent": totals["bytes_sent"],
+            "heap/current": memory,
+            "heap/maximum": self._most_memory,
         }
         values = {name: f"{value:.0f}" for name, value in whole.items()}
         values["version"] = f"firelane version {self._version}"

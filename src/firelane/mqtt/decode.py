@@ -189,7 +189,7 @@ def _subscription(topic_filter: str, options: int, version: int) -> Subscription
         raise malformed("reserved subscription options are set")
     qos, retain_handling = options & 3, options >> 4 & 3
     if qos == 3:
-        raise malformed("a subscription with QoS 3")
+        raise protocol_error("a subscription with QoS 3")
     if retain_handling == 3:
         raise protocol_error("retain handling 3")
     no_local = bool(options & 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,7 +21,7 @@ CLOSE_WITHIN_S = 0.5
 MOST_HEADER_BYTES = 16_384
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """A connection that must not be slow to ask: one that never gets to its request would be kept for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
@@ -62,7 +63,7 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
     """Serve an app at an address, whose URL is given; port 0 is any free one."""
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=HttpConnection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -92,7 +93,9 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
 async def _listen(server: uvicorn.Server, host: str, port: int) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     try:
-        return await loop.create_server(lambda: Connection(server.config, server.server_state, {}, loop), host, port)
+        return await loop.create_server(
+            lambda: HttpConnection(server.config, server.server_state, {}, loop), host, port
+        )
     except (OSError, OverflowError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another --http-port") from None
@@ -103,6 +106,9 @@ async def _close(server: uvicorn.Server) -> None:
 
     def insist() -> None:
         server.force_exit = True
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # requests that are cut off are no bugs
+        for task in server.server_state.tasks:
+            task.cancel()
         for connection in list(server.server_state.connections):
             connection.transport.abort()
 

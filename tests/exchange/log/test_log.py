@@ -173,6 +173,26 @@ def test_bytes_are_live_until_released_and_the_cap_is_on_what_is_live(tmp_path):
         assert log.live_bytes == 2 * (FRAME_BYTES + 50)
 
 
+def test_saying_what_to_keep_counts_like_releasing_the_rest(tmp_path):
+    records = [(1, bytes(10 * number)) for number in range(12)]
+    locations = filled(tmp_path, records, segment_bytes=200)
+    kept = {location: len(body) for location, (_, body) in list(zip(locations, records, strict=True))[5::2]}
+    by_keeping, _ = opened(tmp_path, start=False)
+    with by_keeping:
+        by_keeping.keep_only(kept)
+        by_keeping.note(2, b"an end")
+        live_bytes, oldest = by_keeping.live_bytes, by_keeping.oldest_to_clean()
+    by_releasing, found = opened(tmp_path, start=False)
+    with by_releasing:
+        for location, (_, body) in zip(locations, records, strict=True):
+            if location not in kept:
+                by_releasing.release(location, len(body))
+        by_releasing.release(found[-1][0], len(b"an end"))
+        assert (by_releasing.live_bytes, by_releasing.oldest_to_clean()) == (live_bytes, oldest)
+    assert live_bytes == sum(FRAME_BYTES + size for size in kept.values())
+    assert oldest == 1
+
+
 def test_reading_from_many_segments_keeps_few_files_open(tmp_path):
     locations = filled(tmp_path, [(1, bytes(100))] * 100, segment_bytes=150)
     log, _ = opened(tmp_path, start=False)

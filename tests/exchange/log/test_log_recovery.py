@@ -15,7 +15,7 @@ from some_log import commit, contents, filled, opened
 from firelane.errors import StoreError
 from firelane.exchange.log import Log, Recovery, record, writer
 from firelane.exchange.log import log as log_module
-from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched
+from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched, read_header
 
 RECORDS = [(number, bytes([number]) * (2 * number)) for number in range(8)]
 
@@ -290,6 +290,18 @@ def test_what_a_killed_process_had_not_synced_is_synced_before_it_is_built_upon(
     monkeypatch.setattr(log_module, "sync_data", lambda file: synced.append(os.fstat(file).st_ino))
     contents(tmp_path)
     assert synced == [last.stat().st_ino]
+
+
+def test_what_was_found_on_opening_is_vouched_for_with_the_first_batch(tmp_path):
+    filled(tmp_path, RECORDS, segment_bytes=10_000)
+    path = tmp_path / "00000001.log"
+    unvouch(path)
+    size = path.stat().st_size
+    log, _ = opened(tmp_path, segment_bytes=10_000)
+    with log:
+        log.append(1, b"")
+        commit(log)
+        assert read_header(path.read_bytes()[:HEADER_BYTES], 1) == (1, size)
 
 
 @pytest.mark.parametrize("eager", [True, False])
