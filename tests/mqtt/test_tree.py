@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from test_topics import filters, naive_match, names
 
 from firelane.mqtt import FilterTree, TopicTree
-from test_topics import filters, naive_match, names
 
 changes = st.lists(st.tuples(st.booleans(), filters, st.integers(0, 3)), max_size=40)
 

@@ -11,7 +11,6 @@ Law (checked by tests): due = delivered + dropped + owed, for every session at e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
 from firelane.exchange.connection import Connection
 from firelane.exchange.counts import Counts
@@ -39,7 +38,7 @@ class Delivering:
         self.counts = counts
         self.sequence = 0  # of the last message that came in
         self.dirty: list[Connection] = []
-        self._after_commit: deque[tuple[int, Connection, bytes | Callable[[], None]]] = deque()
+        self._after_commit: deque[tuple[int, Connection, bytes]] = deque()
 
     # ---- publication to copies
 
@@ -305,31 +304,20 @@ class Delivering:
         else:
             self._after_commit.append((position, connection, data))
 
-    def call_committed(self, connection: Connection, act: Callable[[], None], position: int) -> None:
-        """Do something for a connection once the log is safe up to `position`."""
-        if position <= self.journal.committed:
-            act()
-        else:
-            self._after_commit.append((position, connection, act))
-
     def committed(self, now: float) -> None:
         """The log is safe further than before: acknowledge, and send what had to wait."""
         waiting, self._after_commit = self._after_commit, deque()
         safe = self.journal.committed
         resumed: dict[Session, None] = {}
-        for position, connection, what in waiting:
+        for position, connection, data in waiting:
             session = connection.session
             if position > safe:
-                self._after_commit.append((position, connection, what))
+                self._after_commit.append((position, connection, data))
                 continue
             if session is None or session.connection is None:
                 continue  # gone meanwhile; what it is owed is sent when it comes back
-            if session.connection is not connection:
-                pass  # it has come back, and may be waiting for the same
-            elif callable(what):
-                what()
-            else:
-                self.write(connection, what)
+            if session.connection is connection:  # else it has come back, and may be waiting for the same
+                self.write(connection, data)
             if not session.connection.direct:
                 resumed[session] = None
         for session in resumed:

@@ -23,6 +23,10 @@ BACKLOG = 2048
 HIGH_WATER_BYTES = 65_536
 DRAIN_WITHIN_S = 5.0
 HANDSHAKE_WITHIN_S = 10.0
+SLICE_BYTES = 8192  # taken at a time from what a client has sent
+TURN_S = 0.005  # and how long, until others have their turn
+MUCH_BYTES = 65_536  # as much at once is from someone who sends as fast as it is read
+MOST_UNREAD_BYTES = 1_000_000  # of answers that a client does not take, beyond one packet
 
 
 class Server:
@@ -101,6 +105,10 @@ class Server:
         self._leaving.pop(driver, None)
         self._unfinished.pop(driver.connection, None)
 
+    def later(self, act: Callable[[], None]) -> None:
+        """Do something when all others have had their turn."""
+        self._loop.call_soon(act)
+
     def _committed(self, position: int) -> None:
         if self.broker.journal.durable:
             self.broker.committed(position, monotonic())
@@ -175,13 +183,15 @@ class Server:
 class Driver(asyncio.Protocol):
     """One TCP or TLS connection: passes bytes and events on to the broker."""
 
-    __slots__ = ("_closing", "_server", "_transport", "connection")
+    __slots__ = ("_choked", "_closing", "_rest", "_server", "_transport", "connection")
     connection: Connection
     _transport: asyncio.Transport
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._closing = False
+        self._choked = False  # too many answers are not read
+        self._rest = b""  # has come, and its turn has not
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -194,18 +204,38 @@ class Driver(asyncio.Protocol):
         self._server.broker.opened(self.connection)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the client."""
-        self.take(data)
-
-    def take(self, data: bytes) -> None:
-        """Bytes of MQTT."""
-        server, connection = self._server, self.connection
-        if self._closing:
+        """Bytes from the client. Who sends a lot takes turns with the others."""
+        if self._rest:
+            self._rest += data
             return
-        server.broker.received(connection, data, monotonic())
-        if not connection.reading:
+        self._take_turn(data)
+        if self._rest or len(data) >= MUCH_BYTES:
+            self.pause_reading()
+            self._server.later(self._next_turn)
+
+    def _take_turn(self, data: bytes) -> None:
+        """Take in as much as a turn allows; the rest stays."""
+        server, started, at = self._server, monotonic(), 0
+        now = started
+        while at < len(data) and now - started < TURN_S and not self._closing:
+            self.take(data[at : at + SLICE_BYTES], now)
+            at += SLICE_BYTES
+            now = monotonic()
+        self._rest = b"" if self._closing else data[at:]
+        if not self.connection.reading:
             server.hold(self)
         server.settle()
+
+    def _next_turn(self) -> None:
+        if self._rest:
+            self._take_turn(self._rest)
+            self._server.later(self._next_turn)
+        else:
+            self.resume_reading()
+
+    def take(self, data: bytes, now: float) -> None:
+        """Bytes of MQTT."""
+        self._server.broker.received(self.connection, data, now)
 
     def pause_writing(self) -> None:
         """The socket takes no more."""
@@ -213,6 +243,8 @@ class Driver(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """It takes more again."""
+        self._choked = False
+        self.resume_reading()
         self._server.broker.writable(self.connection, True, monotonic())
         self._server.settle()
 
@@ -228,6 +260,14 @@ class Driver(asyncio.Protocol):
         """Bytes to the client."""
         if not self._closing:
             self._transport.write(data)
+            self._read_no_more_than_is_read()
+
+    def _read_no_more_than_is_read(self) -> None:
+        """Who does not take answers is asked nothing more."""
+        most = MOST_UNREAD_BYTES + self._server.broker.limits.packet_bytes
+        if not self.connection.writable and self._transport.get_write_buffer_size() > most:
+            self._choked = True
+            self.pause_reading()
 
     def close(self) -> None:
         """Close after what was written."""
@@ -244,8 +284,8 @@ class Driver(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
-        if not self._transport.is_closing():
+        """Read on, unless there is a reason not to."""
+        if self.connection.reading and not (self._choked or self._rest or self._transport.is_closing()):
             self._transport.resume_reading()
 
 

@@ -25,14 +25,14 @@ class WebSocketDriver(Driver):
         limit = server.broker.limits.packet_bytes + 65_536
         self._socket = ServerProtocol(subprotocols=["mqtt"], max_size=limit)  # type: ignore[list-item]
 
-    def data_received(self, data: bytes) -> None:
+    def take(self, data: bytes, now: float) -> None:
         """Frames, or the handshake before them."""
         self._socket.receive_data(data)
         for event in self._socket.events_received():
             if isinstance(event, Request):
                 self._socket.send_response(self._socket.accept(event))
             elif isinstance(event, Frame) and event.opcode in (Opcode.BINARY, Opcode.CONT):
-                self.take(bytes(event.data))
+                super().take(bytes(event.data), now)
             elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:  # MQTT-6.0.0-1
                 self._socket.fail(1003, "MQTT is binary")
         self._pass_on()
@@ -61,5 +61,6 @@ class WebSocketDriver(Driver):
                 self._transport.write(data)
             else:
                 super().close()
+        self._read_no_more_than_is_read()
         if self._socket.close_expected() and self._socket.state is State.CLOSED:
             super().close()
