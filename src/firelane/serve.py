@@ -38,7 +38,13 @@ def serve(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(load, host, mqtt_port, http_port, data_dir, ready, complain))
     except* FirelaneError as problems:
-        raise problems.exceptions[0] from None
+        raise _first(problems) from None
+
+
+def _first(problem: BaseException) -> BaseException:
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem
 
 
 async def _serve(
