@@ -115,7 +115,7 @@ class Line:
         self._buffer += data
         while (place := frame(self._buffer, 0, MOST_BYTES)) is not None and place[1] <= len(self._buffer):
             start, end = place
-            self.got.append(decode(self._buffer[0], self._buffer[start:end], self.version))
+            self.got.append(decode(self._buffer[0], self._buffer[start:end], self.connection.version))
             self._buffer = self._buffer[end:]
 
     def take(self, kind: type) -> Packet | None:
@@ -235,11 +235,11 @@ class Desk:
 
     def commit(self) -> None:
         """Everything that was written down is on disk, and what that brings about."""
-        self.log.flush()
+        self.broker.journal.flush()
         while self.log.committed < self.log.appended or self._behind():
             self.write()
             self.tell()
-            self.log.flush()
+            self.broker.journal.flush()
 
     def _behind(self) -> bool:
         return self.broker.journal.durable and self.broker.journal.committed < self.log.committed
@@ -281,7 +281,7 @@ class Desk:
                     line.drop()
                 elif not connection.direct:
                     broker.written(connection, self.now)
-        self.log.flush()
+        self.broker.journal.flush()
         for batch in self.log._writer._batches:
             batch.taken = True  # so that every event has a batch of its own
         self.check()

@@ -11,6 +11,7 @@ from firelane.mqtt.packets import V3, V5, Ack, Connack, Disconnect, Kind, Packet
 from firelane.mqtt.packets import Subscription as Wish
 
 EXPIRY_S = 50
+SHARED = "s"  # its order depends on whose turn it is when a publisher sends something again
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Publication:
 
     @property
     def payload(self) -> bytes:
-        return b"%d" % self.number
+        return b"%040d" % self.number  # long enough to fill segments
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,9 @@ class Client:
                       "topic_alias_maximum": self.aliases}  # fmt: skip
         known = self.state.session != 0 and (self.state.lasts or self.line is not None)
         resumed = known and self.state.lasts and not clean
-        if self.line is not None:
-            self.lose()
+        left = replace(self.state, left_at=self.desk.now)
+        self.forget_connection()
         self.line = self.desk.dial(self.version)
-        self.topics.clear()
         self.line.connect(self.name, clean_start=clean, properties=properties if self.version == V5 else {})
         connack = self.line.connack
         assert isinstance(connack, Connack)
@@ -84,6 +84,7 @@ class Client:
         assert connack.session_present == resumed, self.name
         if not resumed:
             self._begin_anew()
+        self.history.append((self.desk.log.appended, left))  # for a moment, if a connection was taken over
         self.become(replace(self.state, lasts=lasts, left_at=None))
         self._send_again()
 
@@ -103,10 +104,15 @@ class Client:
 
     def lose(self) -> None:
         """The connection is over, whoever ended it."""
+        self.forget_connection()
+        self.become(replace(self.state, left_at=self.desk.now) if self.state.lasts else State())
+
+    def forget_connection(self) -> None:
+        """What was sent and not answered will be sent again."""
         self.line = None
         self.to_answer.clear()
         self.open_ids.clear()
-        self.become(replace(self.state, left_at=self.desk.now) if self.state.lasts else State())
+        self.topics.clear()
 
     def become(self, state: State) -> None:
         """Remember what the broker should know, and how much of the log tells it so."""
@@ -214,6 +220,6 @@ class Client:
             copies = publication.owed.get((self.name, session, 2), 0)
             assert self.had[key] <= copies, f"{self.name} had {number} too often"
         stream = (session, publication.publisher, topic, packet.qos)
-        if packet.qos and self.had[key] == 1:
+        if packet.qos and self.had[key] == 1 and topic != SHARED:
             assert number > self.last.get(stream, 0), f"{self.name} had {number} after {self.last[stream]}"
             self.last[stream] = number

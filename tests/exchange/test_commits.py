@@ -434,6 +434,25 @@ def test_a_session_and_all_it_has_survive_cleaning_and_a_crash(make_desk):
     assert ann.payloads() == [b"r"]
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("away", [True, False])
+def test_what_waits_is_found_where_cleaning_has_put_it(make_desk, qos, away):
+    desk = make_desk(segment_bytes=600, limits={"queue": 2})
+    ann, bea, ben = subscriber(desk, receive_maximum=1), subscriber(desk, "bea"), desk.join("ben")
+    for number in range(9):
+        ben.publish("a", b"%d" % number, qos=qos)
+    bea.take_in()
+    if away:
+        ann.drop()
+    for _ in range(3):
+        churn(desk)
+        desk.clean()
+    if away:
+        ann = lasting(desk, "ann")
+    assert ann.take_in() == [b"%d" % number for number in range(9)]
+    assert not desk.broker.journal._moved
+
+
 def test_a_crash_before_a_cleaned_segment_is_deleted_changes_nothing(make_desk):
     desk = make_desk(segment_bytes=600, prompt=False)
     ann, ben = subscriber(desk), desk.join("ben")
@@ -452,9 +471,10 @@ def test_a_crash_before_a_cleaned_segment_is_deleted_changes_nothing(make_desk):
         desk.broker.clean()
     desk.settle()
     desk.write()
-    before = len(list(desk.folder.glob("*.log")))
+    cleaned = min(int(path.stem) for path in desk.folder.glob("*.log"))
+    assert cleaned not in desk.log._segments
     desk.crash()
-    assert len(desk.log._segments) == before
+    assert cleaned in desk.log._segments
     for name in ("ann", "bea"):
         assert {one.state.name for one in desk.session(name).in_flight.values()} == {"RELEASED"}
         assert desk.session(name).owed == 0
@@ -472,3 +492,24 @@ def test_a_log_that_is_of_no_use_any_more_shrinks_to_nothing(make_desk):
     assert desk.log.live_bytes == 0
     assert len(desk.log._segments) == 1
     assert not desk.broker.journal._moved
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_a_session_has_is_found_although_its_own_record_is_younger(make_desk, qos):
+    desk = make_desk(segment_bytes=300)
+    ann, ben = subscriber(desk), lasting(desk, "ben")
+    ann.drop()
+    ben.publish("a", bytes(300), qos=qos, packet_id=1)
+    ben.drop()
+    place = desk.session("ann").backlog.locations()[0]
+    own = desk.session("ann"), desk.session("ann").subscriptions["a"]
+    while not min(desk.log._segments) == desk.broker.journal.place(place) >> 32 < min(one.location for one in own) >> 32:
+        churn(desk, 1)
+        while desk.broker.clean():
+            pass
+    desk.crash()
+    assert desk.session("ben").received.keys() == ({1} if qos == 2 else set())
+    ann = lasting(desk, "ann")
+    assert [(one.payload, one.duplicate) for one in ann.messages()] == [(bytes(300), False)]
+    desk.join("cal").publish("a", b"next", qos=1)
+    assert ann.payloads() == [b"next"]

@@ -41,6 +41,7 @@ class Journal:
         self._wall_ahead_s = wall_ahead_s  # wall clock minus the clock of the sessions
         self._holders: dict[int, int] = {}  # of messages that more than one holds
         self._moved: dict[int, _Moved] = {}
+        self._done: list[bytes] = []  # DONE records to be written together
         self.watched: dict[int, set[int]] = {}  # while cleaning: who holds the messages that are to be moved
 
     @property
@@ -91,8 +92,15 @@ class Journal:
     def done(self, session: Session, delivery: Delivery) -> None:
         """A session has had a message, or will never get it."""
         if self.durable and session.durable:
-            self.note(Record.DONE, records.write_done(session.number, delivery.sequence))
+            self._done.append(records.write_done(session.number, delivery.sequence))
         self.let_go(session, delivery.location, delivery.size_bytes)
+
+    def flush(self) -> None:
+        """Hand what was written down to the disk. Nobody waits for a DONE, so they come together, in one record."""
+        if self._done:
+            self.note(Record.DONE, b"".join(self._done))
+            self._done.clear()
+        self.log.flush()
 
     def let_go(self, session: Session, location: int, size_bytes: int) -> None:
         """A session no longer needs a message; the last one frees its room."""

@@ -10,6 +10,7 @@ import base64
 import json
 import struct
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -147,10 +148,9 @@ def write_done(number: int, sequence: int) -> bytes:
     return _DONE.pack(number, sequence)
 
 
-def read_done(body: bytes) -> tuple[int, int]:
-    """DONE: session and message."""
-    number, sequence = _DONE.unpack(body)
-    return number, sequence
+def read_done(body: bytes) -> Iterator[tuple[int, int]]:
+    """DONE: session and message, of one or more one after the other."""
+    return _DONE.iter_unpack(body)
 
 
 def write_sent(number: int, sequence: int, packet_id: int) -> bytes:

@@ -101,10 +101,10 @@ class Recovery:
             self._named(stored.publisher).session.received[stored.packet_id] = location, len(body)
 
     def _done(self, _: int, body: bytes) -> None:
-        number, sequence = records.read_done(body)
-        if remembered := self._sessions.get(number):
-            remembered.owed.pop(sequence, None)
-            remembered.sent.pop(sequence, None)
+        for number, sequence in records.read_done(body):
+            if remembered := self._sessions.get(number):
+                remembered.owed.pop(sequence, None)
+                remembered.sent.pop(sequence, None)
 
     def _sent(self, _: int, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)

@@ -7,11 +7,13 @@ A session with several matching filters gets one copy, at the highest QoS, with 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import FilterTree, TopicTree
 
-MOST_REMEMBERED = 100_000
+MOST_REMEMBERED_BYTES = 64_000_000  # about
+MOST_FORGOTTEN_SINGLY = 2000
 
 
 class Copy:
@@ -71,18 +73,22 @@ class Turn:
 class Route:
     """Where messages of one topic go."""
 
-    __slots__ = ("copies", "groups", "text")
+    __slots__ = ("copies", "groups", "size_bytes", "text")
 
     def __init__(self, text: str, copies: tuple[Copy, ...], groups: tuple[Turn, ...]) -> None:
         self.text = text
         self.copies = copies
         self.groups = groups
+        takers = len(copies) + sum(len(turn.members) for turn in groups)
+        levels = text.count("/") + 1
+        self.size_bytes = 500 + 300 * levels + 3 * len(text) + 50 * takers  # near enough
 
 
 class Routes:
     """All subscriptions, and for each topic lately published the route they make.
 
-    A subscription that comes or goes makes only the topics that it matches be looked up anew.
+    A subscription that comes or goes makes the topics that it matches be looked up anew, and no others; only where it
+    matches thousands are all forgotten, as that takes no time.
     """
 
     def __init__(self, may_receive: Callable[[Session, str], bool]) -> None:
@@ -90,8 +96,9 @@ class Routes:
         self._subscriptions: FilterTree[Subscription] = FilterTree()
         self._group_filters: FilterTree[Group] = FilterTree()
         self._groups: dict[tuple[str, str], Group] = {}
-        self._remembered: TopicTree[bytes] = TopicTree()
         self.known: dict[bytes, Route] = {}
+        self._known_topics: TopicTree[bytes] = TopicTree()
+        self._known_bytes = 0
         self.count = 0
         self.shared_count = 0
 
@@ -132,26 +139,27 @@ class Routes:
             text = topic.decode()
             route = Route(text, self._copies(text), self._turns(text))
             if not text.startswith("$SYS"):  # only topics that anybody may publish to take the short way
-                self._remember(topic, text, route)
+                self._remember(topic, route)
         return route
 
     def forget_all(self) -> None:
         """Look everything up anew: access rules have changed."""
         self.known.clear()
-        self._remembered = TopicTree()
+        self._known_topics = TopicTree()
+        self._known_bytes = 0
 
     def _copies(self, topic: str) -> tuple[Copy, ...]:
         by_session: dict[Session, list[Subscription]] = {}
         for one in self._subscriptions.matching(topic):
             if not one.partly or self._may_receive(one.session, topic):
                 by_session.setdefault(one.session, []).append(one)
-        return tuple(Copy(session, matching) for session, matching in by_session.items())
+        return tuple(_copy(session, matching) for session, matching in by_session.items())
 
     def _turns(self, topic: str) -> tuple[Turn, ...]:
         turns = []
         for group in self._group_filters.matching(topic):
             members = [
-                Copy(one.session, [one])
+                _copy(one.session, [one])
                 for one in group.members
                 if not one.partly or self._may_receive(one.session, topic)
             ]
@@ -159,15 +167,32 @@ class Routes:
                 turns.append(Turn(group, members))
         return tuple(turns)
 
-    def _remember(self, topic: bytes, text: str, route: Route) -> None:
-        if len(self.known) >= MOST_REMEMBERED:
-            oldest = next(iter(self.known))
-            del self.known[oldest]
-            self._remembered.remove(oldest.decode())
+    def _remember(self, topic: bytes, route: Route) -> None:
         self.known[topic] = route
-        self._remembered.add(text, topic)
+        self._known_topics.add(route.text, topic)
+        self._known_bytes += route.size_bytes
+        while self._known_bytes > MOST_REMEMBERED_BYTES:
+            self._forget_one(next(iter(self.known)))
 
     def _forget(self, topic_filter: str) -> None:
-        for topic in self._remembered.matching(topic_filter):
-            del self.known[topic]
-            self._remembered.remove(topic.decode())
+        found = list(islice(self._known_topics.walk(topic_filter), MOST_FORGOTTEN_SINGLY + 1))
+        if len(found) > MOST_FORGOTTEN_SINGLY:
+            self.forget_all()
+        else:
+            for topic in found:
+                self._forget_one(topic)
+
+    def _forget_one(self, topic: bytes) -> None:
+        route = self.known.pop(topic)
+        self._known_topics.remove(route.text)
+        self._known_bytes -= route.size_bytes
+
+
+def _copy(session: Session, matching: list[Subscription]) -> Copy:
+    """What a session gets; if only one subscription matches it is the same for all topics, and kept there."""
+    if len(matching) > 1:
+        return Copy(session, matching)
+    alone = matching[0]
+    if alone.copy is None:
+        alone.copy = Copy(session, matching)
+    return alone.copy

@@ -36,8 +36,6 @@ class Server:
         self.broker = broker
         self.passwords = passwords
         self.drivers: dict[Driver, None] = {}
-        self._log = broker.journal.log
-        self._flushed = 0
         self._listeners: list[asyncio.Server] = []
         self._paused: dict[Driver, None] = {}
         self._unfinished: dict[Connection, None] = {}
@@ -84,9 +82,7 @@ class Server:
                     self._finish_later(connection)
         if broker.to_check:
             self._check_passwords()
-        if self._log.appended != self._flushed:
-            self._flushed = self._log.appended
-            self._log.flush()
+        broker.journal.flush()
 
     def committed(self, position: int) -> None:
         """The log's writer says so, from its own thread."""

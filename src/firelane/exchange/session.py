@@ -14,6 +14,7 @@ from firelane.mqtt.packets import Will
 if TYPE_CHECKING:
     from firelane.exchange.access import Identity
     from firelane.exchange.connection import Connection
+    from firelane.exchange.routes import Copy
 
 LAST_PACKET_ID = 65_535
 
@@ -40,6 +41,7 @@ class Subscription:
     retain_as_published: bool = False
     identifier: int = 0
     partly: bool = False  # access rules deny some of the topics that it matches
+    copy: Copy | None = None  # what the session gets of topics that no other of its filters matches
     location: int = 0  # of its record in the log, and its size
     size_bytes: int = 0
 
