@@ -83,7 +83,10 @@ def packets(version: int) -> st.SearchStrategy:
         publications(version),
         st.builds(Ack, kind=acks, packet_id=ids, reason=reasons),
         st.builds(
-            Subscribe, packet_id=ids, subscriptions=st.lists(wishes(version), min_size=1, max_size=3), properties=identifier
+            Subscribe,
+            packet_id=ids,
+            subscriptions=st.lists(wishes(version), min_size=1, max_size=3),
+            properties=identifier,
         ),
         st.builds(Unsubscribe, packet_id=ids, filters=st.lists(filters, min_size=1, max_size=2)),
         st.just(Ping(Kind.PINGREQ)),

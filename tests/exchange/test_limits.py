@@ -55,7 +55,9 @@ def test_aliases_of_a_publisher_are_looked_up(make_desk):
     assert all(one.properties == {} for one in found)
 
 
-@pytest.mark.parametrize(("topic", "alias", "reason"), [("a", 3, Reason.TOPIC_ALIAS_INVALID), ("", 2, Reason.PROTOCOL_ERROR)])
+@pytest.mark.parametrize(
+    ("topic", "alias", "reason"), [("a", 3, Reason.TOPIC_ALIAS_INVALID), ("", 2, Reason.PROTOCOL_ERROR)]
+)
 def test_a_wrong_alias_ends_the_connection(make_desk, topic, alias, reason):
     desk = make_desk(limits={"topic_aliases": 2})
     ben = desk.join("ben")

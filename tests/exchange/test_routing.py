@@ -222,7 +222,9 @@ def test_a_client_in_groups_and_outside_gets_every_copy_and_can_acknowledge_each
 
 
 def rules(*several):
-    return tuple(AccessRule(who=who, filter=filter_, **{verb: ("publish", "subscribe")}) for verb, who, filter_ in several)
+    return tuple(
+        AccessRule(who=who, filter=filter_, **{verb: ("publish", "subscribe")}) for verb, who, filter_ in several
+    )
 
 
 SECRETS = rules(("deny", "ann", "a/secret/#"), ("allow", "*", "#"))

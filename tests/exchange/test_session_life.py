@@ -80,6 +80,13 @@ def test_coming_back_stops_the_clock(desk):
     assert desk.join("ann", **LASTING).connack.session_present
 
 
+def test_a_session_that_has_expired_is_not_resumed_even_if_nobody_has_looked_yet(desk):
+    desk.join("ann", **LASTING).drop()
+    desk.now += 100
+    assert not desk.join("ann", **LASTING).connack.session_present
+    assert desk.broker.counts.sessions_expired == 1
+
+
 def test_a_client_may_end_or_shorten_its_session_when_it_leaves(desk):
     ann = desk.join("ann", **LASTING)
     ann.subscribe("a", qos=1)

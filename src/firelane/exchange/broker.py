@@ -98,7 +98,7 @@ class Broker:
             if len(partial) < connection.needed or connection.stalled_until:
                 return
             data, connection.partial = bytes(partial), None
-        at, end = 0, len(data)
+        at, end, written = 0, len(data), self.journal.log.appended
         known, deliver = self.routes.known, self.delivering.deliver
         v5, allowed = connection.version == V5, connection.allowed
         messages = packets = quick = quick_bytes = 0
@@ -169,6 +169,8 @@ class Broker:
             self._offended(connection, problem, now)
         self.counts.publish_received += quick
         self.counts.publish_bytes_received += quick_bytes
+        if self.journal.log.appended != written and self.journal.behind:
+            self.stall(connection, now)  # until the disk has caught up, see `tick`
         self._after(connection, data, at, packets, messages, now)
 
     def closed(self, connection: Connection, now: float) -> None:

@@ -126,7 +126,8 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
         connection, encode(Connack(session_present=present, properties=properties), connection.version)
     )
     connection.unacknowledged = len(session.received)
-    connection.last_record = broker.journal.appended  # what was received before may not be in the log yet
+    if present:
+        connection.last_record = broker.journal.appended  # the log may not have yet what it received or forgot before
     broker.delivering.pump(session, now)
 
 
@@ -137,6 +138,9 @@ def _session(broker: Broker, packet: Connect, identity: Identity, now: float) ->
         disconnect(broker, before.connection, Reason.SESSION_TAKEN_OVER)
         closed(broker, before.connection, now, taken_over=not packet.clean_start)
         before = broker.sessions.get(packet.client_id)
+    elif before is not None and before.expires_at <= now:
+        when_due(broker, before, now)
+        before = None
     if before is not None and packet.clean_start:
         end_session(broker, before, now)
         before = None

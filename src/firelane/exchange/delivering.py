@@ -18,13 +18,14 @@ from firelane.exchange.journal import Due, Journal
 from firelane.exchange.message import Message
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Copy, Route
-from firelane.exchange.session import Delivery, Dropped, Replay, Session, State
+from firelane.exchange.session import Delivery, Dropped, Replay, Session, State, Subscription
 from firelane.mqtt.fields import two_bytes
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.settings import Limits
 
 MOST_UNWRITTEN_BYTES = 65_536  # what pump adds to an outbox before the socket has had its turn
+MOST_STEPS = 2000  # in search of retained messages, before others have their turn
 PUBREL = 0x62
 
 
@@ -97,7 +98,7 @@ class Delivering:
         further = 0
         for turn in route.groups:
             chosen = turn.take(message.qos)
-            if any(session is chosen.session for session, _ in due):
+            if chosen.qos and any(session is chosen.session and one.qos for session, one in due):
                 further += 1
                 again = self._anew(message)
                 self._hand_on(again, [_due(chosen, again)], now, 0)
@@ -204,23 +205,33 @@ class Delivering:
         session.queue_bytes += delivery.message.size_bytes
 
     def _replay(self, session: Session, now: float) -> None:
-        """Put one more retained message in the queue; they are pulled one by one, never all at once."""
+        """Put one more retained message in the queue; they are pulled one by one, and not looked for for long."""
+        steps = 0
         while session.replays:
             replay: Replay = session.replays[0]
-            wanted = replay.subscription
             if replay.topics is None:
-                replay.topics = self.retained.topics(wanted)
-            while replay.topics:
-                message = self._fresh(self._current(replay.topics.pop(), now), session)
-                if message is not None and session.subscriptions.get(wanted.filter) is wanted:
-                    identifiers = (wanted.identifier,) if wanted.identifier else ()
-                    delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
-                    if delivery.qos and session.durable and self.journal.durable:
-                        self.journal.message(message, [(session, delivery)])
-                    session.due += 1
-                    self._queue(session, delivery)
+                replay.topics = self.retained.topics(replay.subscription)
+            for topic in replay.topics:
+                if topic is not None and self._queue_retained(session, replay.subscription, topic, now):
+                    return
+                steps += 1
+                if steps == MOST_STEPS:
+                    assert session.connection is not None
+                    self.dirty.append(session.connection)  # nothing to write, but it goes on after the others
                     return
             session.replays.popleft()
+
+    def _queue_retained(self, session: Session, wanted: Subscription, topic: bytes, now: float) -> bool:
+        message = self._fresh(self._current(topic, now), session)
+        if message is None or session.subscriptions.get(wanted.filter) is not wanted:
+            return False
+        identifiers = (wanted.identifier,) if wanted.identifier else ()
+        delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
+        if delivery.qos and session.durable and self.journal.durable:
+            self.journal.message(message, [(session, delivery)])
+        session.due += 1
+        self._queue(session, delivery)
+        return True
 
     def _current(self, topic: bytes, now: float) -> Message | None:
         """A topic's retained message, unless its time is over."""

@@ -19,6 +19,7 @@ from firelane.exchange.retained import Kept
 from firelane.exchange.session import Delivery, Session, Subscription
 
 ALWAYS = 1 << 62
+MOST_UNWRITTEN_BYTES = 32_000_000
 PUBLISHER = 0  # stands for the publisher among those who hold on to a message
 
 
@@ -48,6 +49,11 @@ class Journal:
     def refusing(self) -> bool:
         """Whether new messages must be refused: the log is full, or cannot be written."""
         return self.log.full or self.log.failed is not None
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much is not on disk yet that who adds to it should wait."""
+        return self.log.appended - self.log.committed > MOST_UNWRITTEN_BYTES
 
     @property
     def appended(self) -> int:

@@ -65,12 +65,10 @@ class RetainedMessages:
 
     def matching(self, topic_filter: str) -> Iterator[Kept]:
         """The messages whose topics a filter matches, one by one; those that come meanwhile may be missed."""
-        return (self._kept[topic] for topic in self._tree.walk(topic_filter))
+        return (self._kept[topic] for topic in self._tree.steps(topic_filter) if topic is not None)
 
-    def topics(self, wanted: Subscription) -> list[bytes]:
-        """The topics that a subscription matches, last first (they are taken from the end)."""
-        found = self._tree.matching(wanted.topics)
-        if wanted.partly:
-            found = [topic for topic in found if self._may_receive(wanted.session, topic.decode())]
-        found.reverse()
-        return found
+    def topics(self, wanted: Subscription) -> Iterator[bytes | None]:
+        """The topics that a subscription matches, and None for every step that finds nothing."""
+        for topic in self._tree.steps(wanted.topics):
+            hidden = topic is not None and wanted.partly and not self._may_receive(wanted.session, topic.decode())
+            yield None if hidden else topic

@@ -13,7 +13,7 @@ from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import FilterTree, TopicTree
 
 MOST_REMEMBERED_BYTES = 64_000_000  # about
-MOST_FORGOTTEN_SINGLY = 2000
+MOST_STEPS = 2000  # to find the routes that a filter concerns
 
 
 class Copy:
@@ -88,7 +88,7 @@ class Routes:
     """All subscriptions, and for each topic lately published the route they make.
 
     A subscription that comes or goes makes the topics that it matches be looked up anew, and no others; only where it
-    matches thousands are all forgotten, as that takes no time.
+    would take thousands of steps to find them are all forgotten, as that takes no time.
     """
 
     def __init__(self, may_receive: Callable[[Session, str], bool]) -> None:
@@ -175,12 +175,13 @@ class Routes:
             self._forget_one(next(iter(self.known)))
 
     def _forget(self, topic_filter: str) -> None:
-        found = list(islice(self._known_topics.walk(topic_filter), MOST_FORGOTTEN_SINGLY + 1))
-        if len(found) > MOST_FORGOTTEN_SINGLY:
+        steps = list(islice(self._known_topics.steps(topic_filter), MOST_STEPS + 1))
+        if len(steps) > MOST_STEPS:
             self.forget_all()
         else:
-            for topic in found:
-                self._forget_one(topic)
+            for topic in steps:
+                if topic is not None:
+                    self._forget_one(topic)
 
     def _forget_one(self, topic: bytes) -> None:
         route = self.known.pop(topic)

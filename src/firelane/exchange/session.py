@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -190,7 +191,7 @@ class Session:
 
 @dataclass(slots=True)
 class Replay:
-    """The retained messages that a new subscription is still to be sent; listed when its turn comes."""
+    """The retained messages that a new subscription is still to be sent; looked for when its turn comes."""
 
     subscription: Subscription
-    topics: list[bytes] | None = None
+    topics: Iterator[bytes | None] | None = None

@@ -57,10 +57,10 @@ class TopicTree(Generic[V]):
         if "+" not in topic_filter and "#" not in topic_filter:
             value = self._exact.get(topic_filter)
             return [] if value is None else [value]
-        return list(self.walk(topic_filter))
+        return [value for value in self.steps(topic_filter) if value is not None]
 
-    def walk(self, topic_filter: str) -> Iterator[V]:
-        """The same one by one, for those who may not need all."""
+    def steps(self, topic_filter: str) -> Iterator[V | None]:
+        """The same one by one, and None for every step that finds nothing: to stop, or to go on later."""
         return _walk(self._root, topic_filter.split("/"))
 
 
@@ -72,13 +72,12 @@ def numbered(names: Iterable[str]) -> TopicTree[int]:
     return tree
 
 
-def _walk(root: _Node[V], levels: list[str]) -> Iterator[V]:
+def _walk(root: _Node[V], levels: list[str]) -> Iterator[V | None]:
     pending = [(root, 0)]
     while pending:
         node, depth = pending.pop()
         if depth == len(levels):
-            if node.value is not None:
-                yield node.value
+            yield node.value
             continue
         level = levels[depth]
         # A wildcard in the first level does not match names that start with $ (MQTT-4.7.2-1).
@@ -93,17 +92,16 @@ def _walk(root: _Node[V], levels: list[str]) -> Iterator[V]:
             ]
         elif level in node.children:
             pending.append((node.children[level], depth + 1))
+        yield None
 
 
-def _below(node: _Node[V], hidden: str | None) -> Iterator[V]:
+def _below(node: _Node[V], hidden: str | None) -> Iterator[V | None]:
     """The node itself (`a/#` matches `a`) and everything under it."""
-    if node.value is not None:
-        yield node.value
+    yield node.value
     pending = [child for name, child in node.children.items() if hidden is None or not name.startswith(hidden)]
     while pending:
         child = pending.pop()
-        if child.value is not None:
-            yield child.value
+        yield child.value
         pending += child.children.values()
 
 
