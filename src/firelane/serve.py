@@ -60,6 +60,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to reload
     scenario = load()
     async with AsyncExitStack() as stack:
         exchange = await stack.enter_async_context(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from desk import Desk
 
+from firelane.mqtt.packets import V3, V5
+
 
 @pytest.fixture
 def make_desk(tmp_path):
@@ -23,3 +25,8 @@ def make_desk(tmp_path):
 @pytest.fixture
 def desk(make_desk):
     return make_desk()
+
+
+@pytest.fixture(params=[V3, V5], ids=["3.1.1", "5"])
+def version(request):
+    return request.param

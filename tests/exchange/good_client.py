@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from desk import Desk, Line
+from desk import Desk
+from line import Line
 
 from firelane.mqtt.packets import V3, V5, Ack, Connack, Disconnect, Kind, Packet, Publish, Suback
 from firelane.mqtt.packets import Subscription as Wish
@@ -25,7 +26,7 @@ class Publication:
     retain: bool
     accepted: bool = False
     owed: dict[tuple[str, int, int], int] = field(default_factory=dict)  # (client, session, QoS) -> copies
-    place: dict[tuple[str, int], int] = field(default_factory=dict)  # (client, session) -> its place in the order
+    place: dict[tuple[str, int, int], int] = field(default_factory=dict)  # the same -> its place in the order
     # Who got it from a shared group too. That is a record each, and a crash may leave one of them.
     twice: set[tuple[str, int]] = field(default_factory=set)
 
@@ -33,7 +34,7 @@ class Publication:
         """A client is to have a copy more."""
         qos = min(qos, self.qos)
         self.owed[name, session, qos] = self.owed.get((name, session, qos), 0) + 1
-        self.place.setdefault((name, session), place)
+        self.place.setdefault((name, session, qos), place)
         if sum(self.owed.get((name, session, one), 0) for one in (1, 2)) > 1:
             self.twice.add((name, session))
 
@@ -237,6 +238,6 @@ class Client:
             assert self.had[key] == 1, f"{self.name} had {number} twice"
         if packet.qos and self.had[key] == 1 and topic != SHARED:
             stream = (session, publication.publisher, topic, packet.qos)
-            place = publication.place[self.name, session]
+            place = publication.place[self.name, session, packet.qos]
             assert place > self.last.get(stream, 0), f"{self.name} had {number} too late"
             self.last[stream] = place

@@ -1,17 +1,10 @@
-"""Nothing is promised before the log has it, and what was promised is kept over crashes."""
+"""Nothing is promised before the log has it, not even on a new connection."""
 
 from __future__ import annotations
 
 import pytest
 
-from firelane.mqtt.packets import V3, V5, Kind, Suback
-
-LASTING = {V3: {"clean_start": False}, V5: {"clean_start": False, "session_expiry_interval": 100}}
-
-
-@pytest.fixture(params=[V3, V5], ids=["3.1.1", "5"])
-def version(request):
-    return request.param
+from firelane.mqtt.packets import Kind, Suback
 
 
 @pytest.fixture
@@ -19,25 +12,12 @@ def desk(make_desk):
     return make_desk(prompt=False)
 
 
-def lasting(desk, client_id, version=V5, **properties):
-    return desk.join(client_id, version, **LASTING[version], **properties)
-
-
-def subscriber(desk, client_id="ann", version=V5, qos=2, **properties):
-    """A client with a lasting session and a subscription that the log has."""
-    line = lasting(desk, client_id, version, **properties)
-    line.subscribe("a", qos=qos)
-    desk.commit()
-    line.take_all()
-    return line
-
-
 # ------------------------------------------------------------------------------------------------ before the commit
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_publisher_hears_nothing_before_the_log_has_its_message(desk, version, qos):
-    subscriber(desk)
+    desk.subscriber()
     ben = desk.join("ben", version)
     packet_id = ben.publish("a", b"1", qos=qos)
     assert ben.acks() == []
@@ -48,7 +28,7 @@ def test_a_publisher_hears_nothing_before_the_log_has_its_message(desk, version,
 
 
 def test_acknowledgements_come_in_the_order_of_the_messages(desk):
-    subscriber(desk)
+    desk.subscriber()
     ben = desk.join("ben")
     ids = [ben.publish("a", b"x", qos=1) for _ in range(3)]
     desk.write(2)
@@ -60,8 +40,8 @@ def test_acknowledgements_come_in_the_order_of_the_messages(desk):
 
 
 def test_what_can_be_promised_is_not_held_up_by_others(desk):
-    subscriber(desk)
-    ben, bea = desk.join("ben"), lasting(desk, "bea")
+    desk.subscriber()
+    ben, bea = desk.join("ben"), desk.lasting("bea")
     desk.commit()
     one = ben.publish("a", b"1", qos=1)
     two = bea.publish("a", b"2", qos=1)
@@ -75,7 +55,7 @@ def test_what_can_be_promised_is_not_held_up_by_others(desk):
 
 
 def test_a_subscription_that_lasts_is_confirmed_after_the_commit(desk, version):
-    ann = lasting(desk, "ann", version)
+    ann = desk.lasting("ann", version)
     assert ann.subscribe("a") is None
     desk.commit()
     assert ann.take(Suback).reasons == [0]
@@ -89,13 +69,13 @@ def test_a_subscription_that_does_not_last_is_confirmed_at_once(desk, version):
 
 
 def test_qos_1_goes_out_before_the_commit(desk):
-    ann = subscriber(desk)
+    ann = desk.subscriber()
     desk.join("ben").publish("a", b"1", qos=1)
     assert ann.payloads() == [b"1"]
 
 
 def test_qos_2_goes_out_after_the_log_knows_under_which_identifier(desk):
-    ann = subscriber(desk)
+    ann = desk.subscriber()
     desk.join("ben").publish("a", b"1", qos=2)
     assert ann.messages() == []
     desk.commit()
@@ -103,7 +83,7 @@ def test_qos_2_goes_out_after_the_log_knows_under_which_identifier(desk):
 
 
 def test_nothing_overtakes_a_qos_2_message_that_waits_for_the_log(desk):
-    ann = subscriber(desk)
+    ann = desk.subscriber()
     ben = desk.join("ben")
     for number, qos in enumerate([2, 0, 1, 2, 0]):
         ben.publish("a", b"%d" % number, qos=qos)
@@ -113,7 +93,7 @@ def test_nothing_overtakes_a_qos_2_message_that_waits_for_the_log(desk):
 
 
 def test_pubrel_goes_out_after_the_log_knows_of_pubrec(desk):
-    ann = subscriber(desk)
+    ann = desk.subscriber()
     desk.join("ben").publish("a", b"1", qos=2)
     desk.commit()
     (message,) = ann.messages()
@@ -126,8 +106,8 @@ def test_pubrel_goes_out_after_the_log_knows_of_pubrec(desk):
 
 
 def test_pubcomp_goes_out_after_the_log_knows_of_pubrel(desk):
-    subscriber(desk)
-    ben = lasting(desk, "ben")
+    desk.subscriber()
+    ben = desk.lasting("ben")
     packet_id = ben.publish("a", b"1", qos=2)
     desk.commit()
     ben.take_all()
@@ -147,7 +127,7 @@ def test_a_session_that_does_not_last_waits_for_nothing(desk):
 
 def test_with_durability_memory_nobody_waits(make_desk):
     desk = make_desk(prompt=False, durability="memory")
-    ann, ben = lasting(desk, "ann"), lasting(desk, "ben")
+    ann, ben = desk.lasting("ann"), desk.lasting("ben")
     assert ann.subscribe("a", qos=2) is not None
     packet_id = ben.publish("a", b"1", qos=2)
     assert ben.acks() == [(Kind.PUBREC, packet_id)]
@@ -160,29 +140,29 @@ def test_with_durability_memory_nobody_waits(make_desk):
 
 
 def test_a_message_sent_again_on_a_new_connection_is_not_promised_before_the_commit(desk, version):
-    subscriber(desk)
-    ben = lasting(desk, "ben", version)
+    desk.subscriber()
+    ben = desk.lasting("ben", version)
     desk.commit()
     ben.publish("a", b"1", qos=2, packet_id=7)
     ben.drop()
-    ben = lasting(desk, "ben", version)
+    ben = desk.lasting("ben", version)
     ben.publish("a", b"1", qos=2, packet_id=7, duplicate=True)
     assert ben.acks() == []
     desk.crash()
-    ben = lasting(desk, "ben", version)
+    ben = desk.lasting("ben", version)
     ben.publish("a", b"1", qos=2, packet_id=7, duplicate=True)
-    ann = lasting(desk, "ann")
+    ann = desk.lasting("ann")
     desk.commit()
     assert ann.payloads() == [b"1"]
 
 
 def test_pubcomp_is_not_sent_on_a_new_connection_before_the_commit(desk, version):
-    ben = lasting(desk, "ben", version)
+    ben = desk.lasting("ben", version)
     ben.publish("a", b"1", qos=2, packet_id=7)
     desk.commit()
     ben.ack(Kind.PUBREL, 7)
     ben.drop()
-    ben = lasting(desk, "ben", version)
+    ben = desk.lasting("ben", version)
     ben.ack(Kind.PUBREL, 7)
     assert ben.acks() == []
     desk.commit()
@@ -190,341 +170,37 @@ def test_pubcomp_is_not_sent_on_a_new_connection_before_the_commit(desk, version
 
 
 def test_qos_2_is_not_sent_on_a_new_connection_before_the_commit(desk, version):
-    ann = subscriber(desk, version=version)
+    ann = desk.subscriber(version=version)
     desk.join("ben").publish("a", b"1", qos=2)
     desk.join("ben").publish("a", b"2", qos=1)
     ann.drop()
-    ann = lasting(desk, "ann", version)
+    ann = desk.lasting("ann", version)
     assert ann.messages() == []
     desk.commit()
     assert ann.payloads() == [b"1", b"2"]
 
 
 def test_pubrel_is_not_sent_on_a_new_connection_before_the_commit(desk, version):
-    ann = subscriber(desk, version=version)
+    ann = desk.subscriber(version=version)
     desk.join("ben").publish("a", b"1", qos=2)
     desk.commit()
     (message,) = ann.messages()
     ann.ack(Kind.PUBREC, message.packet_id)
     ann.drop()
-    ann = lasting(desk, "ann", version)
+    ann = desk.lasting("ann", version)
     assert ann.acks() == []
     desk.commit()
     assert ann.acks() == [(Kind.PUBREL, message.packet_id)]
 
 
 def test_what_may_not_overtake_goes_on_after_a_commit_that_was_waited_for_on_the_old_connection(desk):
-    ann = subscriber(desk, receive_maximum=2)
+    ann = desk.subscriber(receive_maximum=2)
     ben = desk.join("ben")
     ben.publish("a", b"1", qos=1)
     desk.commit()
     assert len(ann.messages()) == 1
     ben.publish("a", b"2", qos=2)
     ann.drop()
-    ann = lasting(desk, "ann", receive_maximum=2)
+    ann = desk.lasting("ann", receive_maximum=2)
     desk.commit()
     assert ann.payloads() == [b"1", b"2"]
-
-
-# ------------------------------------------------------------------------------------------------ after a crash
-
-
-def test_what_was_promised_is_there_after_a_crash(desk, version):
-    subscriber(desk, version=version).drop()
-    ben = desk.join("ben")
-    for number in range(6):
-        ben.publish("a", b"%d" % number, qos=1 + number % 2)
-    desk.commit()
-    ben.publish("a", b"lost", qos=1)
-    desk.crash()
-    ann = lasting(desk, "ann", version)
-    assert ann.connack.session_present
-    desk.commit()
-    assert ann.payloads() == [b"%d" % number for number in range(6)]
-    desk.join("ben").publish("a", b"6", qos=1)
-    assert ann.payloads() == [b"6"]
-
-
-def test_what_is_on_disk_is_there_even_if_nobody_was_told(desk):
-    subscriber(desk).drop()
-    desk.join("ben").publish("a", b"1", qos=1)
-    desk.write()
-    desk.crash()
-    assert lasting(desk, "ann").payloads() == [b"1"]
-
-
-def test_what_was_had_before_a_crash_does_not_come_again(desk):
-    ann = subscriber(desk)
-    ben = desk.join("ben")
-    for number in range(3):
-        ben.publish("a", b"%d" % number, qos=1)
-    for one in ann.messages()[:2]:
-        ann.ack(Kind.PUBACK, one.packet_id)
-    desk.commit()
-    desk.crash()
-    assert lasting(desk, "ann").payloads() == [b"2"]
-
-
-def test_qos_2_goes_on_after_a_crash_where_it_was(desk):
-    ann = subscriber(desk)
-    ben = desk.join("ben")
-    for number in range(4):
-        ben.publish("a", b"%d" % number, qos=2)
-    desk.commit()
-    sent = ann.messages()
-    ann.ack(Kind.PUBREC, sent[0].packet_id)  # known to the log
-    ann.ack(Kind.PUBREC, sent[1].packet_id)
-    desk.commit()
-    ann.take_all()
-    ann.ack(Kind.PUBCOMP, sent[0].packet_id)
-    desk.commit()
-    ann.ack(Kind.PUBREC, sent[2].packet_id)  # not known
-    desk.crash()
-    ann = lasting(desk, "ann")
-    assert [(one.packet_id, one.payload, one.duplicate) for one in ann.messages()] == [
-        (one.packet_id, one.payload, True) for one in sent[2:]
-    ]
-    assert ann.acks() == [(Kind.PUBREL, sent[1].packet_id)]
-
-
-def test_an_identifier_freed_after_a_crash_can_be_used_again(desk):
-    ann = subscriber(desk)
-    ben = desk.join("ben")
-    ben.publish("a", b"1", qos=2)
-    desk.commit()
-    (message,) = ann.messages()
-    ann.ack(Kind.PUBREC, message.packet_id)
-    desk.commit()
-    desk.crash()
-    ann = lasting(desk, "ann")
-    ann.ack(Kind.PUBCOMP, message.packet_id)
-    desk.session("ann").last_packet_id = message.packet_id - 1
-    desk.join("ben").publish("a", b"2", qos=2)
-    desk.commit()
-    assert [(one.payload, one.packet_id) for one in ann.messages()] == [(b"2", message.packet_id)]
-    desk.crash()
-    ann = lasting(desk, "ann")
-    assert ann.payloads() == [b"2"]
-
-
-def test_a_publishers_exchange_goes_on_after_a_crash(desk, version):
-    subscriber(desk).drop()
-    ben = lasting(desk, "ben", version)
-    for packet_id in (1, 2):
-        ben.publish("a", b"%d" % packet_id, qos=2, packet_id=packet_id)
-    desk.commit()
-    ben.ack(Kind.PUBREL, 1)
-    desk.commit()
-    desk.crash()
-    ben = lasting(desk, "ben", version)
-    ben.publish("a", b"2", qos=2, packet_id=2, duplicate=True)  # the same
-    ben.publish("a", b"3", qos=2, packet_id=1)  # another
-    ann = lasting(desk, "ann")
-    desk.commit()
-    assert ann.payloads() == [b"1", b"2", b"3"]
-
-
-def test_subscriptions_and_their_options_survive_a_crash(desk):
-    ann = lasting(desk, "ann")
-    ann.subscribe("a/#", qos=1, subscription_identifier=[5])
-    ann.subscribe("b", qos=2)
-    ann.subscribe("$share/g/c", qos=1)
-    ann.unsubscribe("b")
-    desk.commit()
-    desk.crash()
-    ann, ben = lasting(desk, "ann"), desk.join("ben")
-    for topic in ("a/1", "b", "c"):
-        ben.publish(topic, b"x", qos=2)
-    desk.commit()
-    assert [(one.topic, one.qos, one.properties) for one in ann.messages()] == [
-        ("a/1", 1, {"subscription_identifier": [5]}),
-        ("c", 1, {}),
-    ]
-
-
-def test_retained_messages_survive_a_crash(desk):
-    ben = desk.join("ben")
-    ben.publish("r/1", b"old", retain=True)
-    ben.publish("r/1", b"new", qos=1, retain=True)
-    ben.publish("r/2", b"gone", retain=True)
-    ben.publish("r/2", b"", retain=True)
-    desk.commit()
-    desk.crash()
-    ann = desk.join("ann")
-    ann.subscribe("r/#", qos=1)
-    assert [(one.topic, one.payload, one.qos, one.retain) for one in ann.messages()] == [("r/1", b"new", 1, True)]
-
-
-def test_sessions_that_ended_stay_ended_and_their_numbers_are_not_used_again(desk):
-    for name in ("ann", "bea"):
-        subscriber(desk, name)
-    desk.join("ben").publish("a", b"1", qos=1)
-    desk.join("bea").leave()
-    desk.commit()
-    desk.crash()
-    assert set(desk.broker.sessions) == {"ann"}
-    cal = lasting(desk, "cal")
-    desk.commit()
-    desk.crash()
-    assert set(desk.broker.sessions) == {"ann", "cal"}
-    assert lasting(desk, "cal").messages() == []
-    assert not cal.messages()
-
-
-def test_what_spilled_for_a_passing_client_is_not_given_to_another_after_a_crash(make_desk):
-    desk = make_desk(limits={"queue": 1, "inflight": 1})
-    passing, ben = desk.join("passing"), desk.join("ben")
-    passing.subscribe("a", qos=1)
-    for number in range(5):
-        ben.publish("a", b"%d" % number, qos=1)
-    assert desk.session("passing").backlog
-    for _ in range(2):
-        desk.crash()
-        for name in ("ann", "bea", "cal"):
-            assert lasting(desk, name).messages() == []
-
-
-def test_a_session_that_expired_while_the_exchange_was_down_is_over(desk):
-    subscriber(desk).drop()
-    desk.commit()
-    desk.now += 200
-    desk.crash()
-    desk.pass_time(0.1)
-    assert not desk.broker.sessions
-
-
-def test_starting_again_and_again_does_not_keep_a_session_alive(desk):
-    subscriber(desk)
-    for _ in range(3):
-        desk.crash()
-        desk.commit()
-        desk.pass_time(40)
-    assert not desk.broker.sessions
-
-
-# ------------------------------------------------------------------------------------------------ cleaning
-
-
-def churn(desk, rounds=100):
-    """Fill segments with what is soon of no use."""
-    passing = lasting(desk, "passing")
-    passing.subscribe("churn", qos=1)
-    for _ in range(rounds):
-        passing.publish("churn", bytes(100), qos=1)
-        passing.take_in()
-    passing.leave(session_expiry_interval=0)
-
-
-def test_a_session_and_all_it_has_survive_cleaning_and_a_crash(make_desk):
-    desk = make_desk(segment_bytes=600)
-    ann, ben = subscriber(desk), lasting(desk, "ben")
-    for number, qos in enumerate([2, 1, 1, 2]):
-        ben.publish("a", b"%d" % number, qos=qos, packet_id=number + 1)
-    sent = ann.messages()
-    ann.ack(Kind.PUBREC, sent[0].packet_id)
-    ann.ack(Kind.PUBACK, sent[1].packet_id)
-    ben.publish("r", b"r", qos=1, retain=True)
-    oldest = min(desk.log._segments)
-    for _ in range(3):
-        churn(desk)
-        desk.clean()
-        assert min(desk.log._segments) > oldest
-        oldest = max(desk.log._segments)
-    desk.crash()
-    ben = lasting(desk, "ben")
-    assert ben.connack.session_present
-    ben.publish("a", b"0", qos=2, packet_id=1, duplicate=True)
-    ben.publish("a", b"4", qos=2, packet_id=9)
-    ann = lasting(desk, "ann")
-    assert ann.connack.session_present
-    assert ann.acks() == [(Kind.PUBREL, sent[0].packet_id)]
-    assert {(one.payload, one.packet_id, one.duplicate) for one in ann.messages()} == {
-        (b"3", sent[3].packet_id, True),
-        (b"2", sent[3].packet_id + 1, False),
-        (b"4", sent[3].packet_id + 2, False),
-    }
-    ann.subscribe("r")
-    assert ann.payloads() == [b"r"]
-
-
-@pytest.mark.parametrize("qos", [1, 2])
-@pytest.mark.parametrize("away", [True, False])
-def test_what_waits_is_found_where_cleaning_has_put_it(make_desk, qos, away):
-    desk = make_desk(segment_bytes=600, limits={"queue": 2})
-    ann, bea, ben = subscriber(desk, receive_maximum=1), subscriber(desk, "bea"), desk.join("ben")
-    for number in range(9):
-        ben.publish("a", b"%d" % number, qos=qos)
-    bea.take_in()
-    if away:
-        ann.drop()
-    for _ in range(3):
-        churn(desk)
-        desk.clean()
-    if away:
-        ann = lasting(desk, "ann")
-    assert ann.take_in() == [b"%d" % number for number in range(9)]
-    assert not desk.broker.journal._moved
-
-
-def test_a_crash_before_a_cleaned_segment_is_deleted_changes_nothing(make_desk):
-    desk = make_desk(segment_bytes=600, prompt=False)
-    ann, ben = subscriber(desk), desk.join("ben")
-    bea = subscriber(desk, "bea")
-    for number in range(4):
-        ben.publish("a", b"%d" % number, qos=2)
-    desk.commit()
-    for line in (ann, bea):
-        for one in line.messages():
-            line.ack(Kind.PUBREC, one.packet_id)
-    desk.commit()
-    desk.prompt = True
-    churn(desk)
-    desk.prompt = False
-    while desk.log.oldest_to_clean() is not None:
-        desk.broker.clean()
-    desk.settle()
-    desk.write()
-    cleaned = min(int(path.stem) for path in desk.folder.glob("*.log"))
-    assert cleaned not in desk.log._segments
-    desk.crash()
-    assert cleaned in desk.log._segments
-    for name in ("ann", "bea"):
-        assert {one.state.name for one in desk.session(name).in_flight.values()} == {"RELEASED"}
-        assert desk.session(name).owed == 0
-
-
-def test_a_log_that_is_of_no_use_any_more_shrinks_to_nothing(make_desk):
-    desk = make_desk(segment_bytes=600)
-    ann, ben = subscriber(desk), desk.join("ben")
-    for number in range(50):
-        ben.publish("a", bytes(50), qos=1 + number % 2)
-        ben.ack(Kind.PUBREL, number + 1)
-    ann.take_in()
-    ann.leave(session_expiry_interval=0)
-    desk.clean()
-    assert desk.log.live_bytes == 0
-    assert len(desk.log._segments) == 1
-    assert not desk.broker.journal._moved
-
-
-@pytest.mark.parametrize("qos", [1, 2])
-def test_what_a_session_has_is_found_although_its_own_record_is_younger(make_desk, qos):
-    desk = make_desk(segment_bytes=300)
-    ann, ben = subscriber(desk), lasting(desk, "ben")
-    ann.drop()
-    ben.publish("a", bytes(300), qos=qos, packet_id=1)
-    ben.drop()
-    place = desk.session("ann").backlog.locations()[0]
-    own = desk.session("ann"), desk.session("ann").subscriptions["a"]
-    while (
-        not min(desk.log._segments) == desk.broker.journal.place(place) >> 32 < min(one.location for one in own) >> 32
-    ):
-        churn(desk, 1)
-        while desk.broker.clean():
-            pass
-    desk.crash()
-    assert desk.session("ben").received.keys() == ({1} if qos == 2 else set())
-    ann = lasting(desk, "ann")
-    assert [(one.payload, one.duplicate) for one in ann.messages()] == [(bytes(300), False)]
-    desk.join("cal").publish("a", b"next", qos=1)
-    assert ann.payloads() == [b"next"]

@@ -15,7 +15,6 @@ from some_packets import chunks, damaged, streams, versions
 
 from firelane.mqtt.packets import V3, V5
 
-LASTING = {"clean_start": False, "session_expiry_interval": 100}
 LIMITS = {"queue": 4, "inflight": 3, "topic_aliases": 2, "packet_bytes": 1000}
 
 WRONG = [b"\x00\x00", b"\x36\x00", b"\x82\x00", b"\xc1\x00", b"\x30\xff\xff\xff\xff\x01", b"\x32\x02\x00\x05"]
@@ -43,7 +42,7 @@ def talk(line, pieces):
 @given(data=st.data(), version=versions, durability=st.sampled_from(["fsync", "memory"]))
 def test_damaged_bytes_harm_only_their_sender(data, version, durability):
     with a_desk(durability=durability) as desk:
-        good = desk.join("good", **LASTING)
+        good = desk.lasting("good")
         good.subscribe("good/#", qos=2)
         for raw in data.draw(st.lists(damaged(version), min_size=1, max_size=3)):
             talk(desk.dial(version), data.draw(chunks(raw)))
@@ -52,7 +51,7 @@ def test_damaged_bytes_harm_only_their_sender(data, version, durability):
         desk.pass_time(data.draw(st.sampled_from([0.1, 5, 100])))
         if durability == "fsync" and data.draw(st.booleans()):
             desk.crash()
-            good = desk.join("good", **LASTING)
+            good = desk.lasting("good")
         assert not good.closed
         good.publish("good/one", b"still here", qos=2)
         assert b"still here" in good.take_in()

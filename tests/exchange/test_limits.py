@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from firelane.exchange import journal, publishing
 from firelane.exchange.session import Dropped
 from firelane.mqtt.packets import V3, Ack, Disconnect, Kind, Publish
 from firelane.mqtt.reasons import Reason
-
-LASTING = {"clean_start": False, "session_expiry_interval": 100}
-
 
 # ------------------------------------------------------------------------------------------------ aliases
 
@@ -24,15 +24,15 @@ def test_a_topic_is_named_once_to_a_client_that_takes_aliases(desk):
 
 
 def test_aliases_begin_anew_with_every_connection(desk):
-    ann, ben = desk.join("ann", topic_alias_maximum=2, **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann", topic_alias_maximum=2), desk.join("ben")
     ann.subscribe("a", qos=1)
     ben.publish("a", b"1", qos=1)
     ben.publish("a", b"2", qos=1)
     ann.drop()
-    ann = desk.join("ann", topic_alias_maximum=1, **LASTING)
+    ann = desk.lasting("ann", topic_alias_maximum=1)
     assert [one.topic for one in ann.messages()] == ["a", ""]
     ann.drop()
-    assert [one.topic for one in desk.join("ann", **LASTING).messages()] == ["a", "a"]
+    assert [one.topic for one in desk.lasting("ann").messages()] == ["a", "a"]
 
 
 def test_no_more_aliases_are_used_than_the_exchange_wants(make_desk):
@@ -71,7 +71,7 @@ def test_a_wrong_alias_ends_the_connection(make_desk, topic, alias, reason):
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_message_too_large_for_a_client_is_dropped_and_counted_and_the_next_one_comes(desk, qos):
-    ann, bea, ben = desk.join("ann", maximum_packet_size=100, **LASTING), desk.join("bea"), desk.join("ben")
+    ann, bea, ben = desk.lasting("ann", maximum_packet_size=100), desk.join("bea"), desk.join("ben")
     for line in (ann, bea):
         line.subscribe("a", qos=2)
     ben.publish("a", bytes(100), qos=qos)
@@ -91,11 +91,11 @@ def test_a_message_that_fits_only_without_an_alias_comes_without(desk):
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_was_in_flight_and_has_become_too_large_is_dropped(desk, qos):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ben.publish("a", bytes(100), qos=qos)
     ann.drop()
-    ann = desk.join("ann", maximum_packet_size=50, **LASTING)
+    ann = desk.lasting("ann", maximum_packet_size=50)
     assert ann.messages() == []
     session = desk.session("ann")
     assert (session.dropped[Dropped.TOO_LARGE], len(session.in_flight)) == (1, 0)
@@ -134,7 +134,7 @@ def test_a_message_that_waits_too_long_in_memory_is_dropped(desk, qos):
 
 @pytest.mark.parametrize("crash", [True, False])
 def test_a_message_that_waits_too_long_in_the_log_is_dropped(desk, crash):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ann.drop()
     expiring(ben, b"short", 1, 10)
@@ -143,7 +143,7 @@ def test_a_message_that_waits_too_long_in_the_log_is_dropped(desk, crash):
     if crash:
         desk.crash()
     desk.pass_time(5)
-    (message,) = desk.join("ann", **LASTING).messages()
+    (message,) = desk.lasting("ann").messages()
     assert (message.payload, message.properties) == (b"long", {"message_expiry_interval": 20})
     assert desk.session("ann").dropped[Dropped.EXPIRED] == 1
 
@@ -202,7 +202,7 @@ def test_who_keeps_to_the_rate_is_never_stopped(make_desk):
 def full(make_desk):
     """A desk whose log is full of messages for an absent client."""
     desk = make_desk(limits={"log_bytes": 3000})
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ann.drop()
     while not desk.log.full:
@@ -220,35 +220,89 @@ def test_in_mqtt_5_a_message_is_refused_while_the_log_is_full(full):
     ben.publish("a", b"2", qos=2, packet_id=2)
     assert [one.reason for one in ben.take_all()] == [Reason.QUOTA_EXCEEDED] * 2
     assert watcher.payloads() == [b"0"]
-    full.join("ann", **LASTING).take_in()
+    full.lasting("ann").take_in()
     ben.publish("a", b"2", qos=2, packet_id=2)
     assert ben.take(Ack).reason == Reason.SUCCESS
     assert watcher.payloads() == [b"2"]
 
 
-def test_in_mqtt_3_reading_stops_while_the_log_is_full(full):
+def test_in_mqtt_3_messages_wait_while_the_log_is_full(full):
     ben = full.join("ben", V3)
     watcher = full.join("watcher")
     watcher.subscribe("a", qos=1)
     ben.publish("a", b"0", qos=0)
     ben.publish("a", b"1", qos=1, packet_id=1)
-    ben.publish("a", b"2", qos=0)
-    assert watcher.payloads() == [b"0"]
-    assert not ben.connection.reading
+    ben.publish("a", b"2", qos=2, packet_id=2)
+    ben.publish("a", b"3", qos=0)
+    assert watcher.payloads() == [b"0", b"3"]
     full.pass_time(30)
     assert watcher.messages() == []
     assert ben.acks() == []
-    full.join("ann", **LASTING).take_in()
+    full.lasting("ann").take_in()
     full.pass_time(2)
     assert watcher.payloads() == [b"1", b"2"]
-    assert ben.acks() == [(Kind.PUBACK, 1)]
-    assert ben.connection.reading
+    assert ben.acks() == [(Kind.PUBACK, 1), (Kind.PUBREC, 2)]
     assert full.broker.counts.publish_refused == 0
+
+
+def test_in_mqtt_3_reading_stops_when_too_much_waits(full, monkeypatch):
+    monkeypatch.setattr(publishing, "MOST_DEFERRED_BYTES", 100)
+    ben = full.join("ben", V3)
+    for number in range(1, 4):
+        ben.publish("a", bytes(40), qos=1, packet_id=number)
+    assert not ben.connection.reading
+    full.lasting("ann").take_in()
+    full.pass_time(2)
+    assert ben.connection.reading
+    assert ben.acks() == [(Kind.PUBACK, 1), (Kind.PUBACK, 2), (Kind.PUBACK, 3)]
+
+
+def test_who_is_to_empty_a_full_log_may_publish_first(make_desk):
+    desk = make_desk(limits={"log_bytes": 3000})
+    both = desk.lasting("both", V3)
+    both.subscribe("a", qos=1)
+    both.drop()
+    ben = desk.join("ben")
+    while not desk.log.full:
+        ben.publish("a", bytes(100), qos=1)
+    both = desk.lasting("both", V3)
+    both.publish("a", b"mine", qos=1, packet_id=77)
+    both.take_in()
+    desk.pass_time(2)
+    assert not desk.log.full
+    assert (Kind.PUBACK, 77) in both.acks()
+
+
+def test_a_full_log_concerns_only_what_needs_it(full):
+    ben, watcher = full.join("ben"), full.join("watcher")
+    watcher.subscribe("live", qos=1)
+    ben.publish("live", b"now", qos=1, packet_id=1)
+    assert ben.take(Ack).reason == Reason.SUCCESS
+    assert watcher.payloads() == [b"now"]
+
+
+def test_what_cannot_be_retained_is_refused_and_what_is_no_longer_true_is_cleared(make_desk):
+    desk = make_desk(limits={"retained": 1})
+    ben = desk.join("ben")
+    ben.publish("a", b"1", qos=1, packet_id=1, retain=True)
+    ben.publish("b", b"2", qos=1, packet_id=2, retain=True)
+    assert [one.reason for one in ben.take_all()] == [Reason.NO_MATCHING_SUBSCRIBERS, Reason.QUOTA_EXCEEDED]
+    desk.broker.limits = replace(desk.broker.limits, log_bytes=1)
+    ben.publish("a", b"3", qos=0, retain=True)
+    assert desk.broker.retained.get(b"a") is None
+
+
+def test_there_are_only_so_many_sessions(make_desk):
+    desk = make_desk(limits={"sessions": 2})
+    desk.lasting("ann").drop()
+    desk.lasting("ben").drop()
+    assert desk.dial().connect("eve").reason == Reason.QUOTA_EXCEEDED
+    desk.lasting("ann")
 
 
 def test_a_full_log_does_not_hold_back_who_was_only_too_fast(make_desk):
     desk = make_desk(limits={"log_bytes": 3000, "publish_hz": 10.0})
-    ann = desk.join("ann", receive_maximum=1, **LASTING)
+    ann = desk.lasting("ann", receive_maximum=1)
     ann.subscribe("a", qos=1)
     ben = desk.join("ben")
     while not desk.log.full:
@@ -260,6 +314,25 @@ def test_a_full_log_does_not_hold_back_who_was_only_too_fast(make_desk):
     assert ann.connection.reading
 
 
+def test_who_writes_faster_than_the_disk_is_read_from_no_further_until_it_has_caught_up(make_desk, monkeypatch):
+    monkeypatch.setattr(journal, "MOST_UNWRITTEN_BYTES", 1000)
+    desk = make_desk(prompt=False)
+    ann, ben = desk.lasting("ann"), desk.join("ben")
+    ann.subscribe("a", qos=1)
+    ids = [ben.publish("a", bytes(500), qos=1) for _ in range(2)]
+    assert not ben.connection.reading
+    ids.append(ben.publish("a", b"later", qos=1))
+    desk.pass_time(10)
+    assert not ben.connection.reading
+    assert len(ann.messages()) == 2
+    desk.commit()
+    desk.pass_time(0.1)
+    assert ben.connection.reading
+    assert ann.payloads() == [b"later"]
+    desk.commit()
+    assert ben.acks() == [(Kind.PUBACK, one) for one in ids]
+
+
 def test_a_lasting_session_gets_no_new_subscription_while_the_log_is_full(full):
-    assert full.join("ann", **LASTING).subscribe("b").reasons == [Reason.QUOTA_EXCEEDED]
+    assert full.lasting("ann").subscribe("b").reasons == [Reason.QUOTA_EXCEEDED]
     assert full.join("bea").subscribe("b").reasons == [0]

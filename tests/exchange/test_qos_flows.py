@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.mqtt.packets import V3, V5, Ack, Disconnect, Kind
+from firelane.mqtt.packets import V5, Ack, Disconnect, Kind
 from firelane.mqtt.reasons import Reason
-
-LASTING = {V3: {"clean_start": False}, V5: {"clean_start": False, "session_expiry_interval": 1000}}
-
-
-@pytest.fixture(params=[V3, V5], ids=["3.1.1", "5"])
-def version(request):
-    return request.param
-
-
-def lasting(desk, client_id, version, **properties):
-    """A client whose session outlives its connection."""
-    return desk.join(client_id, version, **LASTING[version], **properties)
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -58,12 +46,12 @@ def test_a_publisher_in_mqtt_5_is_told_that_nobody_wants_it(desk):
 
 
 def test_a_qos_2_message_sent_again_is_taken_once_until_it_is_released(desk, version):
-    ann, ben = desk.join("ann", version), lasting(desk, "ben", version)
+    ann, ben = desk.join("ann", version), desk.lasting("ben", version)
     ann.subscribe("a", qos=2)
     ben.publish("a", b"1", qos=2, packet_id=7)
     ben.publish("a", b"1", qos=2, packet_id=7, duplicate=True)
     ben.drop()
-    ben = lasting(desk, "ben", version)
+    ben = desk.lasting("ben", version)
     ben.publish("a", b"1", qos=2, packet_id=7, duplicate=True)
     assert ben.acks() == [(Kind.PUBREC, 7)]
     ben.ack(Kind.PUBREL, 7)
@@ -94,13 +82,13 @@ def test_a_subscriber_is_led_through_qos_2(desk, version):
 
 
 def test_what_was_in_flight_is_sent_again_as_a_duplicate_under_its_identifier(desk, version):
-    ann, ben = lasting(desk, "ann", version), desk.join("ben")
+    ann, ben = desk.lasting("ann", version), desk.join("ben")
     ann.subscribe("a", qos=2)
     for number, qos in enumerate([1, 2, 0, 1, 2]):
         ben.publish("a", b"%d" % number, qos=qos)
     first = [one for one in ann.messages() if one.qos]
     ann.drop()
-    ann = lasting(desk, "ann", version)
+    ann = desk.lasting("ann", version)
     assert ann.connack.session_present
     again = ann.messages()
     assert [(one.packet_id, one.payload, one.qos) for one in again] == [
@@ -111,13 +99,13 @@ def test_what_was_in_flight_is_sent_again_as_a_duplicate_under_its_identifier(de
 
 
 def test_what_was_released_is_released_again_and_not_sent_again(desk, version):
-    ann, ben = lasting(desk, "ann", version), desk.join("ben")
+    ann, ben = desk.lasting("ann", version), desk.join("ben")
     ann.subscribe("a", qos=2)
     ben.publish("a", b"1", qos=2)
     (message,) = ann.messages()
     ann.ack(Kind.PUBREC, message.packet_id)
     ann.drop()
-    ann = lasting(desk, "ann", version)
+    ann = desk.lasting("ann", version)
     assert ann.messages() == []
     assert ann.acks() == [(Kind.PUBREL, message.packet_id)]
     ann.ack(Kind.PUBCOMP, message.packet_id)
@@ -125,13 +113,13 @@ def test_what_was_released_is_released_again_and_not_sent_again(desk, version):
 
 
 def test_new_messages_follow_those_sent_again(desk):
-    ann, ben = lasting(desk, "ann", V5), desk.join("ben")
+    ann, ben = desk.lasting("ann", V5), desk.join("ben")
     ann.subscribe("a", qos=1)
     ben.publish("a", b"1", qos=1)
     ann.drop()
     ben.publish("a", b"2", qos=1)
     ben.publish("a", b"3", qos=1)
-    assert lasting(desk, "ann", V5).payloads() == [b"1", b"2", b"3"]
+    assert desk.lasting("ann", V5).payloads() == [b"1", b"2", b"3"]
 
 
 def test_a_refused_message_counts_as_delivered_and_frees_its_identifier(desk):
@@ -172,14 +160,14 @@ def test_acknowledgements_of_nothing_change_nothing(desk, version):
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_an_answer_to_what_was_not_yet_sent_again_is_taken_once(desk, qos):
-    ann, ben = lasting(desk, "ann", V5), desk.join("ben")
+    ann, ben = desk.lasting("ann", V5), desk.join("ben")
     ann.subscribe("a", qos=2)
     desk.join("other", clean_start=False, session_expiry_interval=1000).subscribe("a", qos=2)
     for number in range(3):
         ben.publish("a", b"%d" % number, qos=qos)
     first = ann.messages()
     ann.drop()
-    ann = lasting(desk, "ann", V5, receive_maximum=1)
+    ann = desk.lasting("ann", V5, receive_maximum=1)
     for one in reversed(first):  # with a window of one, only the first was sent again
         ann.ack(Kind.PUBACK if qos == 1 else Kind.PUBREC, one.packet_id)
     if qos == 2:

@@ -12,8 +12,6 @@ from firelane.mqtt.packets import V3, Ack, Kind, Subscription
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.settings import AccessRule, ExchangeSettings
 
-LASTING = {"clean_start": False, "session_expiry_interval": 100}
-
 
 def test_overlapping_filters_bring_one_copy_at_the_highest_qos_with_all_identifiers(desk):
     ann, ben = desk.join("ann"), desk.join("ben")
@@ -29,11 +27,11 @@ def test_overlapping_filters_bring_one_copy_at_the_highest_qos_with_all_identifi
 
 def test_identifiers_survive_waiting_in_the_log(make_desk):
     desk = make_desk(limits={"queue": 1, "inflight": 1})
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=1, subscription_identifier=[268_435_455])
     ann.drop()
     ben.publish("a", b"1", qos=1)
-    assert desk.join("ann", **LASTING).messages()[0].properties["subscription_identifier"] == [268_435_455]
+    assert desk.lasting("ann").messages()[0].properties["subscription_identifier"] == [268_435_455]
 
 
 def test_a_filter_subscribed_again_is_replaced(desk):
@@ -155,7 +153,7 @@ def test_a_member_with_a_full_socket_is_passed_over(desk):
 
 
 def test_an_absent_member_is_passed_over_while_another_is_there(desk):
-    ann, bea, ben = desk.join("ann", **LASTING), desk.join("bea", **LASTING), desk.join("ben")
+    ann, bea, ben = desk.lasting("ann"), desk.lasting("bea"), desk.join("ben")
     for member in (ann, bea):
         member.subscribe("$share/g/a", qos=1)
     ann.drop()
@@ -194,7 +192,7 @@ def test_a_group_gets_no_retained_messages(desk):
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("away", [True, False])
 def test_a_client_in_groups_and_outside_gets_every_copy_and_can_acknowledge_each(desk, qos, away):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben", **LASTING)
+    ann, ben = desk.lasting("ann"), desk.lasting("ben")
     ann.subscribe("a", qos=2, subscription_identifier=[1])
     ann.subscribe("$share/g/a", qos=1, subscription_identifier=[2])
     ann.subscribe("$share/h/a", qos=2, subscription_identifier=[3])
@@ -204,7 +202,7 @@ def test_a_client_in_groups_and_outside_gets_every_copy_and_can_acknowledge_each
     if qos == 2:
         ben.ack(Kind.PUBREL, packet_id)
     if away:
-        ann = desk.join("ann", **LASTING)
+        ann = desk.lasting("ann")
     copies = ann.messages()
     assert sorted((one.properties["subscription_identifier"], one.qos) for one in copies) == [
         ([1], qos),
@@ -213,7 +211,7 @@ def test_a_client_in_groups_and_outside_gets_every_copy_and_can_acknowledge_each
     ]
     ann.ack(Kind.PUBACK if copies[0].qos == 1 else Kind.PUBREC, copies[0].packet_id)
     desk.crash()
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     assert len(ann.messages()) == 2
     desk.check()
 

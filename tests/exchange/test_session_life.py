@@ -1,15 +1,16 @@
-"""The life of connections and sessions: taking over, expiring, wills, passwords, silence."""
+"""The life of connections and sessions: taking over, expiring, passwords, silence."""
 
 from __future__ import annotations
 
 import pytest
 
+from firelane.exchange.access import Identity
 from firelane.exchange.session import Dropped
+from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Connack, Connect, Disconnect, Kind, Ping, Publish, Will
 from firelane.mqtt.reasons import Reason
-from firelane.scenario.settings import AccessRule, User
+from firelane.scenario.settings import User
 
-LASTING = {"clean_start": False, "session_expiry_interval": 100}
 FOREVER = 0xFFFF_FFFF
 
 
@@ -56,7 +57,7 @@ def test_a_session_of_mqtt_3_without_clean_session_lasts(desk):
 
 
 def test_a_session_expires_so_long_after_its_connection(desk):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=1)
     desk.pass_time(500)
     ann.drop()
@@ -71,28 +72,28 @@ def test_a_session_expires_so_long_after_its_connection(desk):
 
 
 def test_coming_back_stops_the_clock(desk):
-    desk.join("ann", **LASTING).drop()
+    desk.lasting("ann").drop()
     desk.pass_time(90)
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     desk.pass_time(90)
     ann.drop()
     desk.pass_time(90)
-    assert desk.join("ann", **LASTING).connack.session_present
+    assert desk.lasting("ann").connack.session_present
 
 
 def test_a_session_that_has_expired_is_not_resumed_even_if_nobody_has_looked_yet(desk):
-    desk.join("ann", **LASTING).drop()
+    desk.lasting("ann").drop()
     desk.now += 100
-    assert not desk.join("ann", **LASTING).connack.session_present
+    assert not desk.lasting("ann").connack.session_present
     assert desk.broker.counts.sessions_expired == 1
 
 
 def test_a_client_may_end_or_shorten_its_session_when_it_leaves(desk):
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     ann.subscribe("a", qos=1)
     ann.leave(session_expiry_interval=0)
     assert "ann" not in desk.broker.sessions
-    desk.join("ann", **LASTING).leave(session_expiry_interval=10)
+    desk.lasting("ann").leave(session_expiry_interval=10)
     desk.pass_time(10)
     assert "ann" not in desk.broker.sessions
 
@@ -116,7 +117,7 @@ def test_the_longest_expiry_is_the_exchanges(make_desk):
 
 
 def test_a_clean_start_ends_the_session_before(desk):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=1)
     ann.drop()
     ben.publish("a", b"1", qos=1)
@@ -129,7 +130,7 @@ def test_a_clean_start_ends_the_session_before(desk):
 
 
 def test_a_session_resumed_without_an_expiry_ends_with_that_connection(desk):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ann.drop()
     for qos in (1, 2):
@@ -145,14 +146,14 @@ def test_a_session_resumed_without_an_expiry_ends_with_that_connection(desk):
 
 
 def test_a_session_resumed_without_an_expiry_is_not_there_after_a_crash(desk):
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     ann.subscribe("a", qos=1)
     ann.drop()
     desk.join("ben").publish("a", b"1", qos=1)
     ann = desk.join("ann", clean_start=False)
     assert ann.take_in() == [b"1"]
     desk.crash()
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     assert not ann.connack.session_present
     assert ann.messages() == []
     assert desk.broker.routes.count == 0
@@ -160,10 +161,10 @@ def test_a_session_resumed_without_an_expiry_is_not_there_after_a_crash(desk):
 
 @pytest.mark.parametrize("version", [V3, V5])
 def test_a_second_connection_takes_over_and_the_first_is_told(desk, version):
-    ann, ben = desk.join("ann", version, **(LASTING if version == V5 else {"clean_start": False})), desk.join("ben")
+    ann, ben = desk.lasting("ann", version), desk.join("ben")
     ann.subscribe("a", qos=1)
     ben.publish("a", b"1", qos=1)
-    again = desk.join("ann", version, **(LASTING if version == V5 else {"clean_start": False}))
+    again = desk.lasting("ann", version)
     assert ann.closed
     if version == V5:
         assert ann.take(Disconnect).reason == Reason.SESSION_TAKEN_OVER
@@ -172,6 +173,14 @@ def test_a_second_connection_takes_over_and_the_first_is_told(desk, version):
     ben.publish("a", b"2", qos=1)
     assert again.payloads() == [b"2"]
     assert desk.broker.counts.connected == 2
+
+
+def test_what_was_not_written_yet_when_a_client_left_is_counted_as_dropped(desk):
+    ann = desk.lasting("ann")
+    ann.subscribe("a")
+    ann.send(Publish(topic="a", payload=b"1"), Disconnect())
+    session = desk.session("ann")
+    assert (session.due, session.delivered, session.dropped[Dropped.DISCONNECTED]) == (1, 0, 1)
 
 
 def test_taking_over_a_clean_session_makes_a_new_one(desk):
@@ -196,116 +205,6 @@ def test_a_client_that_takes_only_the_smallest_packets_can_still_be_closed(desk)
     ann = desk.join("ann", maximum_packet_size=1)
     desk.join("ann", maximum_packet_size=1)
     assert ann.closed
-
-
-# ------------------------------------------------------------------------------------------------ wills
-
-
-def test_a_will_is_sent_when_a_client_is_lost(desk, watcher):
-    desk.join("ann", will=will(qos=1)).drop()
-    (message,) = watcher.messages()
-    assert (message.payload, message.qos) == (b"gone", 1)
-
-
-def test_a_will_is_forgotten_when_a_client_takes_its_leave(desk, watcher):
-    desk.join("ann", will=will()).leave()
-    assert watcher.messages() == []
-
-
-def test_a_client_may_leave_with_its_will(desk, watcher):
-    desk.join("ann", will=will()).leave(reason=Reason.DISCONNECT_WITH_WILL)
-    assert watcher.payloads() == [b"gone"]
-
-
-def test_a_client_that_breaks_the_protocol_leaves_its_will(desk, watcher):
-    ann = desk.join("ann", will=will())
-    ann.send_raw(b"\xff\x00")
-    assert ann.closed
-    assert watcher.payloads() == [b"gone"]
-
-
-def test_a_will_waits_for_its_delay(desk, watcher):
-    desk.join("ann", will=will(delay_s=10), **LASTING).drop()
-    desk.pass_time(9)
-    assert watcher.messages() == []
-    desk.pass_time(1)
-    assert watcher.payloads() == [b"gone"]
-    desk.pass_time(200)
-    assert watcher.messages() == []
-
-
-def test_a_will_is_not_sent_when_the_client_is_back_before_its_delay(desk, watcher):
-    desk.join("ann", will=will(delay_s=10), **LASTING).drop()
-    desk.pass_time(9)
-    desk.join("ann", **LASTING)
-    desk.pass_time(100)
-    assert watcher.messages() == []
-
-
-def test_a_will_is_sent_at_the_end_of_its_session_at_the_latest(desk, watcher):
-    desk.join("ann", will=will(delay_s=500), **LASTING).drop()
-    desk.pass_time(99)
-    assert watcher.messages() == []
-    desk.pass_time(1)
-    assert watcher.payloads() == [b"gone"]
-
-
-def test_a_will_with_a_delay_is_sent_at_once_when_the_session_ends_at_once(desk, watcher):
-    desk.join("ann", will=will(delay_s=500)).drop()
-    assert watcher.payloads() == [b"gone"]
-
-
-@pytest.mark.parametrize(
-    ("delay_s", "clean_start", "sent"), [(0, False, True), (0, True, True), (10, False, False), (10, True, True)]
-)
-def test_taking_over_sends_the_will_unless_it_may_wait_and_the_session_goes_on(
-    desk, watcher, delay_s, clean_start, sent
-):
-    desk.join("ann", will=will(delay_s=delay_s), **LASTING)
-    desk.join("ann", clean_start=clean_start, session_expiry_interval=100)
-    assert bool(watcher.messages()) is sent
-    desk.pass_time(50)
-    assert watcher.messages() == []
-
-
-def test_a_clean_start_of_an_absent_client_sends_the_will_that_waited(desk, watcher):
-    desk.join("ann", will=will(delay_s=50), **LASTING).drop()
-    desk.join("ann")
-    assert watcher.payloads() == [b"gone"]
-
-
-def test_a_will_is_retained_if_it_says_so(desk, watcher):
-    desk.join("ann", will=will(retain=True)).drop()
-    late = desk.join("late")
-    late.subscribe("w")
-    assert [(one.payload, one.retain) for one in late.messages()] == [(b"gone", True)]
-
-
-def test_a_will_of_a_client_that_may_not_publish_it_is_not_sent(make_desk):
-    desk = make_desk(access=(AccessRule(who="ann", filter="w", deny=("publish",)),
-                             AccessRule(who="*", filter="#", allow=("publish", "subscribe"))))  # fmt: skip
-    watcher = desk.join("watcher")
-    watcher.subscribe("w")
-    desk.join("ann", will=will()).drop()
-    assert watcher.messages() == []
-
-
-def test_nobody_can_leave_a_will_about_the_exchange(desk):
-    watcher = desk.join("watcher")
-    watcher.subscribe("$SYS/#")
-    desk.join("ann", will=Will(topic="$SYS/broker/uptime", payload=b"forged", retain=True)).drop()
-    assert watcher.messages() == []
-
-
-def test_a_will_survives_a_crash_with_its_session(desk):
-    desk.join("watcher", **LASTING).subscribe("w", qos=1)
-    desk.join("ann", will=will(delay_s=10, qos=1), **LASTING)
-    desk.crash()
-    watcher = desk.join("watcher", **LASTING)
-    desk.pass_time(9)
-    assert watcher.messages() == []
-    desk.pass_time(1)
-    assert watcher.payloads() == [b"gone"]
 
 
 # ------------------------------------------------------------------------------------------------ connections
@@ -353,10 +252,11 @@ def test_the_first_packet_must_be_connect_and_come_once(desk):
     early = desk.dial()
     early.send(Publish(topic="a", payload=b""))
     assert early.closed
-    ann = desk.join("ann")
-    ann.send(Connect(client_id="ann"))
-    assert ann.closed
-    assert ann.take(Disconnect).reason == Reason.PROTOCOL_ERROR
+    for second in (encode(Connect(client_id="ann"), V5), b"\x10\x0a\0\4MQTT\x09\0\0\0"):
+        ann = desk.join("ann")
+        ann.send_raw(second)
+        assert ann.closed
+        assert ann.take(Disconnect).reason == Reason.PROTOCOL_ERROR
 
 
 HASH = "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b+dWRWJTmaaJObG"
@@ -411,7 +311,7 @@ def test_too_many_connections_and_too_fast_are_refused(make_desk):
 
 
 def test_somebody_can_be_sent_away(desk):
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     assert desk.broker.kick("ann", desk.now)
     desk.settle()
     assert ann.take(Disconnect).reason == Reason.ADMINISTRATIVE_ACTION
@@ -420,8 +320,28 @@ def test_somebody_can_be_sent_away(desk):
 
 def test_at_the_end_everybody_is_told(desk):
     ann, bea = desk.join("ann"), desk.join("bea", V3)
-    desk.broker.shut_down(desk.now)
+    desk.broker.shut_down()
     desk.settle()
     assert ann.take(Disconnect).reason == Reason.SERVER_SHUTTING_DOWN
     assert ann.closed
     assert bea.closed
+
+
+def test_nobody_comes_back_to_the_session_of_another_user(make_desk):
+    desk = make_desk()
+    desk.lasting("dur").drop()
+    desk.broker.sessions["dur"].identity = Identity(client_id="dur", user="bob")
+    assert desk.dial().connect("dur", clean_start=False).reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
+    assert "dur" in desk.broker.sessions
+
+
+def test_retained_messages_still_to_be_sent_are_sent_after_a_lost_connection(desk):
+    ben = desk.join("ben")
+    for number in range(20):
+        ben.publish(f"r/{number}", b"%d" % number, qos=1, retain=True)
+    ann = desk.lasting("ann", receive_maximum=3)
+    ann.subscribe("r/#", qos=1)
+    assert len(ann.messages()) == 3
+    ann.drop()
+    ann = desk.lasting("ann", receive_maximum=3)
+    assert sorted(map(int, ann.take_in())) == list(range(20))

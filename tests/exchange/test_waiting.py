@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from firelane.exchange import delivering
 from firelane.exchange.session import Dropped
 from firelane.mqtt.packets import V3, Kind, Subscription
-
-LASTING = {"clean_start": False, "session_expiry_interval": 1000}
 
 
 @pytest.fixture(params=["fsync", "memory"])
@@ -117,7 +116,7 @@ def test_the_queue_is_bounded_in_bytes_too(make_desk):
 @pytest.mark.parametrize("qos", [1, 2])
 def test_qos_1_and_2_beyond_the_queue_wait_in_the_log_and_come_back_in_order(make_desk, durability, lasting, qos):
     desk = make_desk(limits={"queue": 4, "inflight": 3}, durability=durability)
-    ann, ben = desk.join("ann", **(LASTING if lasting else {})), desk.join("ben")
+    ann, ben = desk.lasting("ann") if lasting else desk.join("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ann.full()
     fill(ben, "a", range(20), qos)
@@ -143,7 +142,7 @@ def test_new_messages_queue_up_behind_those_in_the_log(make_desk):
 
 def test_who_is_away_is_kept_qos_1_and_2_but_not_0(make_desk, durability):
     desk = make_desk(durability=durability)
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     ann.drop()
     for number in range(9):
@@ -151,34 +150,34 @@ def test_who_is_away_is_kept_qos_1_and_2_but_not_0(make_desk, durability):
     session = desk.session("ann")
     assert session.dropped[Dropped.DISCONNECTED] == 3
     assert not session.queue  # memory keeps only where they are
-    ann = desk.join("ann", **LASTING)
+    ann = desk.lasting("ann")
     assert ann.take_in() == texts([1, 2, 4, 5, 7, 8])
 
 
 def test_what_waited_in_memory_waits_in_the_log_once_the_client_is_gone(make_desk, durability):
     desk = make_desk(limits={"queue": 4, "inflight": 2}, durability=durability)
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=1)
     fill(ben, "a", range(9), 1)
     ann.drop()
     session = desk.session("ann")
     assert (len(session.in_flight), len(session.queue), len(session.backlog)) == (2, 0, 7)
-    assert desk.join("ann", **LASTING).take_in() == texts(range(9))
+    assert desk.lasting("ann").take_in() == texts(range(9))
 
 
 def test_a_smaller_window_after_the_return_is_kept_to(desk):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a", qos=2)
     for number in range(6):
         ben.publish("a", b"%d" % number, qos=1 + number % 2)
     ann.drop()
-    ann = desk.join("ann", receive_maximum=2, **LASTING)
+    ann = desk.lasting("ann", receive_maximum=2)
     assert [len(ann.got), *texts(range(2))] == [2, *(one.payload for one in ann.got)]
     assert ann.take_in() == texts(range(6))
 
 
 def test_what_a_lost_connection_still_held_of_qos_0_is_counted_as_dropped(desk):
-    ann, ben = desk.join("ann", **LASTING), desk.join("ben")
+    ann, ben = desk.lasting("ann"), desk.join("ben")
     ann.subscribe("a")
     ann.full()
     fill(ben, "a", range(3), 0)
@@ -226,7 +225,7 @@ def test_retained_messages_are_pulled_one_by_one_as_there_is_room(desk):
     ben = desk.join("ben")
     for number in range(50):
         ben.publish(f"r/{number:02}", b"x", qos=1, retain=True)
-    ann = desk.join("ann", receive_maximum=2, **LASTING)
+    ann = desk.lasting("ann", receive_maximum=2)
     ann.subscribe("r/#", qos=1)
     session = desk.session("ann")
     assert (session.due, len(session.queue)) == (3, 1)
@@ -263,6 +262,33 @@ def test_a_replay_has_the_newest_message_and_ends_with_its_subscription(desk):
     ben.publish("r", b"new", retain=True)
     ann.full(False)
     assert [(one.payload, one.retain) for one in ann.messages()] == [(b"new", False), (b"new", True)]
+
+
+def test_a_replay_goes_on_while_retained_messages_come_and_go(desk):
+    ben, ann = desk.join("ben"), desk.join("ann", receive_maximum=1)
+    for number in range(20):
+        ben.publish(f"r/{number}/x", b"%d" % number, qos=1, retain=True)
+    ann.subscribe("r/#", qos=1)
+    found = []
+    for number in range(20):
+        ben.publish(f"r/{2 * number}/x", b"", retain=True)  # every second goes, and others come
+        ben.publish(f"r/new/{number}", b"new", retain=True)
+        for one in ann.messages():
+            found += [one.payload] if one.retain else []
+            if one.qos:
+                ann.ack(Kind.PUBACK, one.packet_id)
+    found += ann.take_in()
+    stayed = texts(range(1, 20, 2))
+    assert [one for one in stayed if found.count(one) != 1] == []
+
+
+def test_a_long_search_for_retained_messages_is_done_in_steps(desk, monkeypatch):
+    monkeypatch.setattr(delivering, "MOST_STEPS", 2)
+    ben, ann = desk.join("ben"), desk.join("ann")
+    for number in range(20):
+        ben.publish(f"a/b/{number}/c/{'x' if number % 7 == 0 else 'y'}", b"%d" % number, retain=True)
+    ann.subscribe("a/b/+/c/x")
+    assert sorted(ann.payloads(), key=int) == texts([0, 7, 14])
 
 
 def test_a_replay_goes_on_when_its_subscription_is_renewed(desk):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 
 from firelane.exchange import connecting, publishing, subscribing
 from firelane.exchange.access import Access, Identity, Verdict
@@ -51,7 +52,8 @@ class Broker:
         self.delivering = Delivering(settings.limits, journal, self.retained, self.counts)
         self._timers: list[tuple[float, int]] = []  # when, and the number of the session
         self.to_check: list[Connection] = []  # whose password is to be checked
-        self.stalled: dict[Connection, None] = {}
+        self.stalled: dict[Connection, None] = {}  # not read from for a while
+        self.deferring: dict[Connection, None] = {}  # whose messages wait for room in the log
         self._connects: dict[str, tuple[float, float]] = {}  # address -> credit, and when it was counted
         self._last_number = 0
         self._look_for_silence_at = 0.0
@@ -66,9 +68,8 @@ class Broker:
         self._last_number = recovered.last_number
         for session in recovered.sessions:
             self.sessions[session.client_id] = self.by_number[session.number] = session
+            self._judge(session)
             for subscription in session.subscriptions.values():
-                verdict = self.access.may_subscribe(session.identity, subscription.filter)
-                subscription.partly = verdict is not Verdict.ALL
                 self.routes.add(subscription)
             if session.expires_at == NEVER and session.expiry_s != NEVER:
                 session.expires_at = now + session.expiry_s
@@ -125,7 +126,7 @@ class Broker:
                         route is not None
                         and (allowed is None or topic in allowed)
                         and (rest < stop and data[rest] == 0 if v5 else rest <= stop)
-                        and (first == 0x30 or not self.journal.refusing)
+                        and (first == 0x30 or not (connection.deferred or self.journal.refusing))
                     ):
                         messages += 1
                         payload = data[rest + v5 : stop]
@@ -154,10 +155,11 @@ class Broker:
                     at = stop
                     continue
                 if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
-                    if self._must_stall(connection, first, now):
+                    if not publishing.handle_publish(self, connection, first & 15, data[body:stop], now):
+                        self.stall(connection, now + STALL_S)
+                        packets -= 1
                         break
                     messages += 1
-                    publishing.handle_publish(self, connection, first & 15, data[body:stop], now)
                 else:
                     self._handle(connection, first, data[body:stop], now)
                     if connection.phase is not Phase.OPEN:
@@ -177,6 +179,7 @@ class Broker:
         """A connection is gone."""
         self.connections.pop(connection, None)
         self.stalled.pop(connection, None)
+        self.deferring.pop(connection, None)
         connecting.closed(self, connection, now)
 
     def verified(self, connection: Connection, right: bool, now: float) -> None:
@@ -212,8 +215,10 @@ class Broker:
             self._look_for_silence_at = now + 1.0
             for connection in list(self.connections):
                 self._check_silence(connection, now)
+        for connection in list(self.deferring) if not self.journal.refusing else ():
+            publishing.take_up(self, connection, now)
         for connection in list(self.stalled):
-            if now >= connection.stalled_until:
+            if now >= connection.stalled_until and (not self.journal.behind or self.journal.refusing):
                 self._resume(connection, now)  # and if the log still takes nothing, it is stalled again
         if len(self._connects) > 10_000:
             self._connects.clear()
@@ -284,23 +289,39 @@ class Broker:
         self.journal.unretained(kept)
         return True
 
-    def shut_down(self, now: float) -> None:
+    def shut_down(self) -> None:
         """Tell everybody that the exchange goes away."""
         for connection in list(self.connections):
-            connecting.disconnect(self, connection, Reason.SERVER_SHUTTING_DOWN)
+            served = connection.upstream is None
+            connecting.disconnect(self, connection, Reason.SERVER_SHUTTING_DOWN if served else Reason.SUCCESS)
 
     def reload(self, settings: ExchangeSettings, now: float) -> None:
-        """Go on with other settings: whoever may no longer have a subscription loses it."""
+        """Go on with other settings: roles, rules and limits hold from now on for those who are connected, too.
+
+        A subscription that is no longer allowed stays, but brings nothing. Users who are no more are let go.
+        """
         self.settings = settings
         self.limits = self.delivering.limits = settings.limits
         self.access = Access(settings)
         for connection in self.connections:
             connection.allowed = set() if settings.access else None
-        for session in self.sessions.values():
-            for topic_filter, subscription in list(session.subscriptions.items()):
-                verdict = self.access.may_subscribe(session.identity, topic_filter)
-                subscription.partly = verdict is not Verdict.ALL
+            connection.publish_credit = NEVER if settings.limits.publish_hz is None else settings.limits.publish_hz
+        for session in list(self.sessions.values()):
+            self._judge(session)
+            known = session.identity.user is None or session.identity.user in settings.users
+            if session.connection is not None and session.connection.user is None and not known:
+                connecting.disconnect(self, session.connection, Reason.NOT_AUTHORIZED)
+                connecting.closed(self, session.connection, now)
         self.routes.forget_all()
+
+    def _judge(self, session: Session) -> None:
+        """Give a session the roles that its user has now, and look at its subscriptions in that light."""
+        identity = session.identity
+        user = self.settings.users.get(identity.user) if identity.user is not None else None
+        session.identity = replace(identity, roles=tuple(user.roles) if user is not None else ())
+        for topic_filter, subscription in session.subscriptions.items():
+            verdict = self.access.may_subscribe(session.identity, topic_filter)
+            subscription.partly = verdict is not Verdict.ALL and session.client_id != connecting.UPSTREAM
 
     # ---- for the handlers
 
@@ -343,7 +364,7 @@ class Broker:
         self.counts.connected -= 1
 
     def over_limit(self, connection: Connection, now: float) -> Reason | None:
-        """Why a connection is one too many, if it is."""
+        """Why a connection or a session is one too many, if it is."""
         if len(self.connections) > self.limits.connections:
             return Reason.QUOTA_EXCEEDED
         rate_hz = self.limits.connect_hz
@@ -375,6 +396,8 @@ class Broker:
         if first == 0xC0 and not body:
             self.delivering.write(connection, _PINGRESP)
             return
+        if first >> 4 == Kind.CONNECT:  # MQTT-3.1.0-2, whatever is in it
+            raise protocol_error("a second CONNECT")
         packet = decode(first, body, connection.version)
         session = connection.session
         assert session is not None
@@ -435,14 +458,6 @@ class Broker:
             connection.needed = 0 if connection.stalled_until else _needed(data, at)
         if connection.publish_credit != NEVER and messages:
             self._charge(connection, messages, now)
-
-    def _must_stall(self, connection: Connection, first: int, now: float) -> bool:
-        """Who cannot be refused a message, or would lose it, is read from no more while the log takes none."""
-        patient = connection.version != V5 or connection.upstream is not None
-        if first & 6 and patient and self.journal.refusing:
-            self.stall(connection, now + STALL_S)
-            return True
-        return False
 
     def _charge(self, connection: Connection, messages: int, now: float) -> None:
         """Who publishes faster than allowed is read from no further until the rate is kept again; nothing is lost."""

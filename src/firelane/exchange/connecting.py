@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 FOREVER = 0xFFFF_FFFF
+UPSTREAM = "$upstream"  # the session of a bridge, which no client may use
 # What MQTT 3.1.1 can say of a refusal (its section 3.2.2.3).
 _RETURN_CODES = {
     Reason.UNSUPPORTED_PROTOCOL_VERSION: 1,
@@ -43,6 +44,8 @@ def handle_connect(broker: Broker, connection: Connection, packet: Connect, now:
         refuse(broker, connection, Reason.CLIENT_IDENTIFIER_NOT_VALID)
     elif (limit := broker.over_limit(connection, now)) is not None:
         refuse(broker, connection, limit)
+    elif packet.client_id not in broker.sessions and not _room_for_session(broker, packet):
+        refuse(broker, connection, Reason.QUOTA_EXCEEDED)
     elif connection.user is not None:  # a client certificate says so
         enter(broker, connection, packet, _identity(broker, packet, connection.user), now)
     elif packet.user is not None and broker.settings.users:
@@ -56,11 +59,19 @@ def handle_connect(broker: Broker, connection: Connection, packet: Connect, now:
         refuse(broker, connection, Reason.NOT_AUTHORIZED)
 
 
+def _room_for_session(broker: Broker, packet: Connect) -> bool:
+    """There may be only so many sessions, and none that lasts begins while the log cannot take it."""
+    if len(broker.sessions) >= broker.limits.sessions:
+        return False
+    lasts = packet.properties.get("session_expiry_interval", 0) if packet.version == V5 else not packet.clean_start
+    return not (lasts and broker.journal.durable and broker.journal.refusing)
+
+
 def _client_id_allowed(packet: Connect) -> bool:
     """3.1.1 needs a name for a session that lasts (MQTT-3.1.3-8); a bridge's session belongs to nobody else."""
     if not packet.client_id:
         return packet.clean_start or packet.version == V5
-    return not packet.client_id.startswith("$upstream")
+    return not packet.client_id.startswith(UPSTREAM)
 
 
 def verified(broker: Broker, connection: Connection, right: bool, now: float) -> None:
@@ -107,6 +118,10 @@ def refuse(broker: Broker, connection: Connection, reason: Reason) -> None:
 
 def enter(broker: Broker, connection: Connection, packet: Connect, identity: Identity, now: float) -> None:
     """Let a client in: take over or make its session, agree on limits, answer, and send what it is owed."""
+    before = broker.sessions.get(packet.client_id)
+    if before is not None and before.identity.user != identity.user:  # or it would inherit what is not for it
+        refuse(broker, connection, Reason.CLIENT_IDENTIFIER_NOT_VALID)
+        return
     assigned = not packet.client_id
     if assigned:
         packet.client_id = f"auto-{secrets.token_hex(8)}"

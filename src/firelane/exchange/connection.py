@@ -42,6 +42,8 @@ class Connection:
         "aliases_out",
         "allowed",
         "asked",
+        "deferred",
+        "deferred_bytes",
         "direct",
         "driver",
         "fast",
@@ -96,6 +98,8 @@ class Connection:
         self.fast = False  # PUBLISH at QoS 0 may take the short way
         self.allowed: set[bytes] | None = None  # topics known to be allowed; None: all are
         self.aliases_in: dict[int, bytes] = {}
+        self.deferred: list[tuple[int, bytes]] = []  # PUBLISH packets that wait for room: flags and body
+        self.deferred_bytes = 0
         self.unacknowledged = 0  # QoS 1 and 2 received, not yet acknowledged
         self.last_record = 0  # position in the log after its last message
         self.publish_credit = NEVER

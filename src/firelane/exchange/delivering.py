@@ -90,22 +90,23 @@ class Delivering:
         With a packet identifier its publisher's QoS 2 exchange is in the same record, so that a crash leaves both or
         neither. Returns how many want it.
         """
-        due = []
+        due: list[Due] = []
+        further: list[Due] = []
         for copy in route.copies:
             chosen = copy.own if copy.session is message.publisher else copy
             if chosen is not None:
                 due.append(_due(chosen, message))
-        further = 0
         for turn in route.groups:
             chosen = turn.take(message.qos)
             if chosen.qos and any(session is chosen.session and one.qos for session, one in due):
-                further += 1
-                again = self._anew(message)
-                self._hand_on(again, [_due(chosen, again)], now, 0)
+                further.append(_due(chosen, self._anew(message)))
             else:
                 due.append(_due(chosen, message))
         self._hand_on(message, due, now, packet_id)
-        return len(due) + further
+        for one in further:  # after the record with the identifier: should a crash part them, nothing comes twice
+            assert one[1].message is not None
+            self._hand_on(one[1].message, [one], now, 0)
+        return len(due) + len(further)
 
     def _anew(self, message: Message) -> Message:
         """The same message under a number of its own, as a session that is owed it twice must tell the two apart."""
@@ -116,13 +117,26 @@ class Delivering:
         return again
 
     def _hand_on(self, message: Message, due: list[Due], now: float, packet_id: int) -> None:
-        if self.journal.durable:
-            durable = [one for one in due if one[0].durable and one[1].qos]
-            if durable or packet_id:
-                self.journal.message(message, durable, packet_id)
+        logged = [one for one in due if one[1].qos and self._needs_log(one[0])]
+        if logged or packet_id:
+            self.journal.message(message, logged, packet_id)
         for session, delivery in due:
             session.due += 1
             self._accept(session, delivery, now)
+
+    def must_store(self, route: Route, qos: int) -> bool:
+        """Whether a message of this topic cannot be handed on without the log."""
+        copies = (*route.copies, *(copy for turn in route.groups for copy in turn.members))
+        return any(copy.qos and qos and self._needs_log(copy.session) for copy in copies)
+
+    def _needs_log(self, session: Session) -> bool:
+        """Whether what a session is owed must be in the log: it outlives a crash, or memory has no room for it."""
+        if session.durable and (self.journal.durable or session.connection is None):
+            return True
+        return bool(session.backlog) or self._is_full(session)
+
+    def _is_full(self, session: Session) -> bool:
+        return len(session.queue) >= self.limits.queue or session.queue_bytes >= self.limits.queue_bytes
 
     # ---- copies to a session
 
@@ -139,7 +153,7 @@ class Delivering:
                 session.dropped[Dropped.DISCONNECTED] += 1
         elif delivery.qos and session.backlog:
             self._to_backlog(session, delivery)
-        elif len(queue) >= self.limits.queue or session.queue_bytes >= self.limits.queue_bytes:
+        elif self._is_full(session):
             if delivery.qos:
                 self._to_backlog(session, delivery)
             else:
@@ -404,7 +418,8 @@ class Delivering:
         session.dropped[Dropped.DISCONNECTED] += connection.unsent
         connection.unsent = 0
         session.connection = None
-        session.replays.clear()
+        if not session.durable:
+            session.replays.clear()
         waiting: list[tuple[int, int]] = []
         for delivery in session.queue:
             if delivery.qos == 0 or not session.durable:

@@ -21,16 +21,54 @@ if TYPE_CHECKING:
 _SUCCESS = {1: bytes((Kind.PUBACK << 4, 2)), 2: bytes((Kind.PUBREC << 4, 2))}
 _ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
 MOST_ALLOWED = 4096
+MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 NO_PROPERTIES: dict[str, Any] = {}
 
 
-def handle_publish(broker: Broker, connection: Connection, flags: int, body: bytes, now: float) -> None:
-    """PUBLISH as it came."""
+def handle_publish(broker: Broker, connection: Connection, flags: int, body: bytes, now: float) -> bool:
+    """PUBLISH as it came; False if it cannot be taken now and is to be shown again later.
+
+    Who cannot be told that there is no room, or would lose the message, waits: a few messages are put off, so that
+    acknowledgements behind them, which may make the room, are still read.
+    """
     packet = decode_publish(flags, body, connection.version)
     topic = _topic(broker, connection, packet)
+    if packet.qos and _must_wait(broker, connection, topic, packet):
+        if connection.deferred_bytes + len(body) > MOST_DEFERRED_BYTES:
+            return False
+        connection.deferred.append((flags, body))
+        connection.deferred_bytes += len(body)
+        broker.deferring[connection] = None
+        return True
     accept(
         broker, connection, topic, packet.payload, packet.qos, packet.retain, packet.packet_id, packet.properties, now
     )
+    return True
+
+
+def _must_wait(broker: Broker, connection: Connection, topic: bytes, packet: Publish) -> bool:
+    if connection.version == V5 and connection.upstream is None:
+        return False  # it can be told
+    return bool(connection.deferred) or _no_room(broker, connection, topic, packet.qos, packet.retain)
+
+
+def take_up(broker: Broker, connection: Connection, now: float) -> None:
+    """Show again what was put off; what still cannot be taken is put off again, in the same order."""
+    waiting, connection.deferred, connection.deferred_bytes = connection.deferred, [], 0
+    for flags, body in waiting:
+        handle_publish(broker, connection, flags, body, now)
+    if not connection.deferred:
+        broker.deferring.pop(connection, None)
+
+
+def _no_room(broker: Broker, connection: Connection, topic: bytes, qos: int, retain: bool) -> bool:
+    """Whether the log takes nothing now and this message needs it."""
+    journal, session = broker.journal, connection.session
+    if not journal.refusing:
+        return False
+    assert session is not None
+    remembered = journal.durable and (retain or (qos == 2 and session.durable))
+    return remembered or broker.delivering.must_store(broker.routes.find(topic), qos)
 
 
 def accept(
@@ -61,16 +99,20 @@ def accept(
         # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2).
         _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
         return
-    if qos and broker.journal.refusing:
-        counts.publish_refused += 1
-        _acknowledge(broker, connection, qos, packet_id, Reason.QUOTA_EXCEEDED)
-        return
     message = broker.new_message(topic, payload, qos, retain, session)
     if properties:
         message.take_properties(properties, now)
+    if qos and connection.version == V5 and connection.upstream is None:
+        unkept = retain and payload and not _can_be_kept(broker, message)
+        if unkept or _no_room(broker, connection, topic, qos, retain):
+            counts.publish_refused += 1
+            _acknowledge(broker, connection, qos, packet_id, Reason.QUOTA_EXCEEDED)
+            return
+    written = broker.journal.appended
     takers = publish(broker, message, now, packet_id=packet_id if qos == 2 else 0)
     if qos:
-        connection.last_record = broker.journal.appended
+        if broker.journal.appended != written:
+            connection.last_record = broker.journal.appended
         reason = Reason.SUCCESS if takers else Reason.NO_MATCHING_SUBSCRIBERS
         _acknowledge(broker, connection, qos, packet_id, reason)
 
@@ -93,18 +135,30 @@ def publish(broker: Broker, message: Message, now: float, *, packet_id: int = 0)
 
 def retain(broker: Broker, message: Message) -> None:
     """Keep a message as the last of its topic; an empty one clears it (MQTT-3.3.1-6)."""
-    retained, limits = broker.retained, broker.limits
+    retained = broker.retained
     if not message.payload:
         before = retained.clear(message.topic)
         if before is not None:
             broker.journal.unretained(before)
         return
-    full = len(retained) >= limits.retained or retained.bytes >= limits.log_bytes
-    if (full and retained.find(message.topic) is None) or (broker.journal.durable and broker.journal.refusing):
+    before = retained.find(message.topic)
+    if not _can_be_kept(broker, message):
         broker.counts.retained_refused += 1
+        if before is not None:  # what is no longer true is worse than nothing
+            retained.clear(message.topic)
+            broker.journal.unretained(before)
         return
     kept = Kept(message)
     broker.journal.retained(kept, retained.keep(kept))
+
+
+def _can_be_kept(broker: Broker, message: Message) -> bool:
+    """Whether there is room for one more retained message."""
+    retained, limits, journal = broker.retained, broker.limits, broker.journal
+    before = retained.find(message.topic)
+    more_bytes = message.size_bytes - (before.message.size_bytes if before is not None else 0)
+    full = before is None and len(retained) - retained.own >= limits.retained
+    return not (full or retained.bytes + more_bytes > limits.log_bytes or (journal.durable and journal.refusing))
 
 
 def handle_pubrel(broker: Broker, connection: Connection, packet: Ack) -> None:

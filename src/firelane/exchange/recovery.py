@@ -94,24 +94,31 @@ class Recovery:
 
     def _message(self, location: int, body: bytes) -> None:
         stored = records.read_message(body)
-        self._last_sequence = max(self._last_sequence, stored.sequence)
+        self._saw(stored.sequence)
         for one in stored.owed:
             self._named(one.number).owed[stored.sequence] = location, len(body)
         if stored.packet_id:
             self._named(stored.publisher).session.received[stored.packet_id] = location, len(body)
 
+    def _saw(self, sequence: int) -> None:
+        """A number that was given to a message is never given again, also when only its end is left in the log."""
+        self._last_sequence = max(self._last_sequence, sequence)
+
     def _done(self, _: int, body: bytes) -> None:
         for number, sequence in records.read_done(body):
+            self._saw(sequence)
             if remembered := self._sessions.get(number):
                 remembered.owed.pop(sequence, None)
                 remembered.sent.pop(sequence, None)
 
     def _sent(self, _: int, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)
+        self._saw(sequence)
         self._named(number).sent[sequence] = packet_id
 
     def _released(self, _: int, body: bytes) -> None:
         number, sequence, packet_id = records.read_sent(body)
+        self._saw(sequence)
         remembered = self._named(number)
         remembered.owed.pop(sequence, None)
         remembered.sent.pop(sequence, None)
@@ -129,7 +136,7 @@ class Recovery:
 
     def _retain(self, location: int, body: bytes) -> None:
         stored = records.read_message(body)
-        self._last_sequence = max(self._last_sequence, stored.sequence)
+        self._saw(stored.sequence)
         self._retained[stored.topic] = Kept(self._journal.revived(stored), location, len(body))
 
     def _unretain(self, _: int, body: bytes) -> None:

@@ -9,6 +9,8 @@ from firelane.exchange.message import Message
 from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import TopicTree
 
+SYSTEM = b"$SYS/"
+
 
 @dataclass(slots=True)
 class Kept:
@@ -27,6 +29,7 @@ class RetainedMessages:
         self._kept: dict[bytes, Kept] = {}
         self._tree: TopicTree[bytes] = TopicTree()
         self.bytes = 0
+        self.own = 0  # of the exchange about itself, which no limit concerns
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -41,6 +44,7 @@ class RetainedMessages:
         self._kept[topic] = kept
         self.bytes += kept.message.size_bytes
         if before is None:
+            self.own += topic.startswith(SYSTEM)
             self._tree.add(topic.decode(), topic)
         else:
             self.bytes -= before.message.size_bytes
@@ -51,6 +55,7 @@ class RetainedMessages:
         kept = self._kept.pop(topic, None)
         if kept is not None:
             self._tree.remove(topic.decode())
+            self.own -= topic.startswith(SYSTEM)
             self.bytes -= kept.message.size_bytes
         return kept
 

@@ -6,6 +6,7 @@ A session with several matching filters gets one copy, at the highest QoS, with 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import islice
 
@@ -96,7 +97,7 @@ class Routes:
         self._subscriptions: FilterTree[Subscription] = FilterTree()
         self._group_filters: FilterTree[Group] = FilterTree()
         self._groups: dict[tuple[str, str], Group] = {}
-        self.known: dict[bytes, Route] = {}
+        self.known: OrderedDict[bytes, Route] = OrderedDict()
         self._known_topics: TopicTree[bytes] = TopicTree()
         self._known_bytes = 0
         self.count = 0
@@ -172,7 +173,9 @@ class Routes:
         self._known_topics.add(route.text, topic)
         self._known_bytes += route.size_bytes
         while self._known_bytes > MOST_REMEMBERED_BYTES:
-            self._forget_one(next(iter(self.known)))
+            _, oldest = self.known.popitem(last=False)
+            self._known_topics.remove(oldest.text)
+            self._known_bytes -= oldest.size_bytes
 
     def _forget(self, topic_filter: str) -> None:
         steps = list(islice(self._known_topics.steps(topic_filter), MOST_STEPS + 1))

@@ -128,7 +128,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     """What TLS needs from its files; one line if they are no good."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(tls.certificate, tls.key)
+        context.load_cert_chain(tls.certificate, tls.key, password="")  # never ask on the terminal
     except (OSError, ssl.SSLError) as problem:
         raise ServeError(
             f"exchange.tls: certificate {tls.certificate} with key {tls.key} cannot be used ({_why(problem)}); "

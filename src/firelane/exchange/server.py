@@ -23,7 +23,7 @@ BACKLOG = 2048
 HIGH_WATER_BYTES = 65_536
 DRAIN_WITHIN_S = 5.0
 HANDSHAKE_WITHIN_S = 10.0
-SLICE_BYTES = 8192  # taken at a time from what a client has sent
+SLICE_BYTES = 1024  # taken at first from what a client has sent, to see how long it takes
 TURN_S = 0.005  # and how long, until others have their turn
 MUCH_BYTES = 65_536  # as much at once is from someone who sends as fast as it is read
 MOST_UNREAD_BYTES = 1_000_000  # of answers that a client does not take, beyond one packet
@@ -54,7 +54,7 @@ class Server:
             )
         except (OSError, OverflowError) as problem:
             why = getattr(problem, "strerror", None) or problem
-            raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another port") from None
+            raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another address or port") from None
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
@@ -62,9 +62,10 @@ class Server:
         """Serve until `stop` is set, then let everybody go in order."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            ticking = group.create_task(self._tick())
+            beside = [group.create_task(self._tick()), group.create_task(self._clean())]
             await stop.wait()
-            ticking.cancel()
+            for task in beside:
+                task.cancel()
             await self._close()
 
     def settle(self) -> None:
@@ -159,14 +160,20 @@ class Server:
             self._release()
             self._abort_the_reluctant()
             self.settle()
+
+    async def _clean(self) -> None:
+        """Keep the log small, a step at a time between other work."""
+        while True:
+            await asyncio.sleep(TICK_S)
             while self.broker.clean():
                 self.settle()
                 await asyncio.sleep(CLEANING_PAUSE_S)
+            self.settle()
 
     async def _close(self) -> None:
         for listener in self._listeners:
             listener.close()
-        self.broker.shut_down(monotonic())
+        self.broker.shut_down()
         self.settle()
         patience = self._loop.time() + DRAIN_WITHIN_S
         while self.drivers and self._loop.time() < patience:
@@ -211,12 +218,14 @@ class Driver(asyncio.Protocol):
 
     def _take_turn(self, data: bytes) -> None:
         """Take in as much as a turn allows; the rest stays."""
-        server, started, at = self._server, monotonic(), 0
+        server, started, at, slice_bytes = self._server, monotonic(), 0, SLICE_BYTES
         now = started
         while at < len(data) and now - started < TURN_S and not self._closing:
-            self.take(data[at : at + SLICE_BYTES], now)
-            at += SLICE_BYTES
+            self.take(data[at : at + slice_bytes], now)
+            at += slice_bytes
             now = monotonic()
+            if now - started < TURN_S / 4:
+                slice_bytes *= 2
         self._rest = b"" if self._closing else data[at:]
         if not self.connection.reading:
             server.hold(self)

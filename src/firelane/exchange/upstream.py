@@ -18,6 +18,7 @@ from time import monotonic
 from firelane.exchange import connecting
 from firelane.exchange.access import Identity
 from firelane.exchange.broker import Broker
+from firelane.exchange.connecting import FOREVER, UPSTREAM
 from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
 from firelane.exchange.server import Driver, Server
@@ -30,11 +31,9 @@ from firelane.mqtt.packets import Subscription as Wish
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
 from firelane.scenario.settings import Upstream
 
-CLIENT_ID = "$upstream"  # of the session here; no client may use it
 KEEP_ALIVE_S = 30
 PATIENCE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-FOREVER = 0xFFFF_FFFF
 BRIDGE = 0x80  # added to the protocol level of 3.1.1 by bridges
 _ANSWERS = (Kind.CONNACK, Kind.SUBACK, Kind.PINGRESP, Kind.DISCONNECT)
 
@@ -51,7 +50,8 @@ class Bridge:
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        self._session()
+        session = self._session()
+        session.replays.extend(Replay(one) for one in session.subscriptions.values())
         pause_s, said = FIRST_PAUSE_S, ""
         while True:
             problem = await self._one_connection()
@@ -141,6 +141,7 @@ class Bridge:
         connection.largest_out = properties.get("maximum_packet_size", LARGEST_PACKET)
         connection.keep_alive_s = KEEP_ALIVE_S
         connection.unacknowledged = len(session.received)
+        connection.last_record = broker.journal.appended  # what was received before may not be in the log yet
         connection.session, session.connection = session, connection
         connection.phase = Phase.OPEN
         broker.connected(connection)
@@ -152,9 +153,9 @@ class Bridge:
     def _session(self) -> Session:
         """The session here that stands for the other broker, with what is to go up."""
         broker = self._server.broker
-        session = broker.sessions.get(CLIENT_ID)
+        session = broker.sessions.get(UPSTREAM)
         if session is None:
-            session = broker.new_session(CLIENT_ID, Identity(client_id=CLIENT_ID))
+            session = broker.new_session(UPSTREAM, Identity(client_id=UPSTREAM))
         session.lasts(NEVER)
         session.expires_at = NEVER
         broker.journal.session(session)
@@ -172,7 +173,6 @@ class Bridge:
         session.subscriptions[topic_filter] = subscription
         broker.routes.add(subscription)
         broker.journal.subscribed(subscription)
-        session.replays.append(Replay(subscription))
 
 
 class UpstreamDriver(Driver):

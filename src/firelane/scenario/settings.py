@@ -118,6 +118,7 @@ class Limits:
     publish_hz: Annotated[_OptionalRate, Field(alias="publish_rate")] = None
     connect_hz: Annotated[_OptionalRate, Field(alias="connect_rate")] = None
     connections: _Count = 10_000
+    sessions: _Count = 100_000
     retained: Annotated[int, Field(strict=True, ge=0)] = 1_000_000
     log_bytes: Annotated[_Size, Field(alias="log")] = 1_000_000_000
     session_expiry_s: Annotated[_OptionalDuration, Field(alias="session_expiry")] = None

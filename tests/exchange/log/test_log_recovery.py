@@ -52,12 +52,10 @@ def whole_before(size: int, records) -> int:
     return count
 
 
-@pytest.mark.parametrize("crashed", [True, False])
-def test_a_last_segment_cut_anywhere_gives_the_whole_records_before_the_cut_and_goes_on(tmp_path, crashed):
+def test_a_last_segment_cut_behind_what_it_vouches_for_gives_the_whole_records_before_the_cut_and_goes_on(tmp_path):
     filled(tmp_path / "whole", RECORDS, segment_bytes=10_000)
     last = tmp_path / "whole" / "00000001.log"
-    if crashed:
-        unvouch(last)
+    unvouch(last)
     data = last.read_bytes()
     for size in range(len(data)):
         folder = tmp_path / str(size)
@@ -70,10 +68,7 @@ def test_a_last_segment_cut_anywhere_gives_the_whole_records_before_the_cut_and_
             whole = HEADER_BYTES + sum(FRAME_BYTES + len(body) for _, body in RECORDS[:kept])
             torn = data[min(whole, size) : size] if size >= HEADER_BYTES else data[:size]
             cut_file = folder / "00000001.cut" if torn else None
-            missing_bytes = len(data) - size if size >= HEADER_BYTES and not crashed else 0
-            assert log.recovered == Recovery(
-                records=kept, segments=1, cut_bytes=len(torn), cut_file=cut_file, missing_bytes=missing_bytes
-            )
+            assert log.recovered == Recovery(records=kept, segments=1, cut_bytes=len(torn), cut_file=cut_file)
             assert cut_file is None or cut_file.read_bytes() == torn
             log.append(99, b"after")
         log, records = opened(folder, start=False)
@@ -83,13 +78,19 @@ def test_a_last_segment_cut_anywhere_gives_the_whole_records_before_the_cut_and_
         shutil.rmtree(folder)
 
 
-def test_missing_bytes_are_reported_once(tmp_path):
+def test_a_last_segment_that_lacks_confirmed_records_is_refused_until_it_is_restored(tmp_path):
     last = several_segments(tmp_path)[-1]
-    os.truncate(last, last.stat().st_size - 1)
-    for expected in (1, 0):
-        log, _ = opened(tmp_path, start=False)
-        log.close()
-        assert log.recovered.missing_bytes == expected
+    data = last.read_bytes()
+    for size in range(HEADER_BYTES, len(data)):
+        last.write_bytes(data[:size])
+        for _ in range(2):
+            assert str(read_until_error(tmp_path)) == (
+                f"{last}: damaged at byte {size}: {len(data) - size} bytes of confirmed records are missing at the "
+                "end; restore this file from a copy, or move the folder away to start empty"
+            )
+        assert last.read_bytes() == data[:size]
+    last.write_bytes(data)
+    assert contents(tmp_path) == RECORDS
 
 
 @pytest.mark.parametrize("tail", [b"\x00" * 5000, b"\xff" * 3, bytes(range(256)), b"\x00\x00\x00\x00\x8d\xef\x02\xd2"])

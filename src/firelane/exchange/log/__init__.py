@@ -8,7 +8,8 @@
         log.flush()                                  # once per wake-up: hands what was appended to the writer thread
         ...                                          # on_commit(position): all up to `position` survives a power cut
 
-`record` has the bytes, `segment` reads and mends the files, `writer` is the thread that writes them, `log` is the rest.
+`record` has the bytes, `segment` reads and mends the files, `writer` is the thread that writes them,
+`spare` keeps a little room for it, `log` is the rest.
 """
 
 from firelane.exchange.log.log import Log

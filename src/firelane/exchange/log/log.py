@@ -34,6 +34,7 @@ from firelane.exchange.log.record import (
     record_at,
 )
 from firelane.exchange.log.segment import Recovery, Segment, cut_tail, damaged, read_segment, reading, segment_numbers
+from firelane.exchange.log.spare import Spare, spare_bytes
 from firelane.exchange.log.writer import OFFSET, Batch, Writer
 
 
@@ -47,7 +48,8 @@ class Log:
         self.segment_bytes = segment_bytes
         self._folder = folder
         self._lock = lock
-        self._writer = Writer(folder, sync=sync)
+        self._spare = Spare(folder, spare_bytes(cap_bytes))
+        self._writer = Writer(folder, spare=self._spare, sync=sync)
         self._files = OpenFiles(folder)
         self._segments: dict[int, Segment] = {}  # oldest first
         self._found_bytes = 0
@@ -134,12 +136,16 @@ class Log:
         self._gone_bytes = self._found_bytes - sum(live_bytes.values())
 
     def oldest_to_clean(self) -> int | None:
-        """The oldest segment if it is worth cleaning: more than half of the log is dead, or nothing in it is live."""
+        """The oldest segment if it is worth cleaning: more than half of the log is dead, or nothing in it is live.
+
+        While writing fails, what is to be appended again from it must be little enough for the spare file to give way.
+        """
         oldest = next(iter(self._segments.values()), None)
         if oldest is None or self._is_last(oldest) or oldest.end > self._writer.written_to:
             return None
         crowded = self.bytes > 2 * max(self.live_bytes, self.segment_bytes)
-        return oldest.number if crowded or oldest.live_bytes == 0 else None
+        fits = self.failed is None or oldest.live_bytes <= self._spare.size_bytes // 2
+        return oldest.number if (crowded and fits) or oldest.live_bytes == 0 else None
 
     def segment_records(self, number: int) -> Iterator[tuple[int, int, bytes]]:
         """Location, kind and body of every record of a segment, for what is live to be appended again."""
@@ -168,7 +174,7 @@ class Log:
 
     @property
     def failed(self) -> str | None:
-        """Why nothing can be written at present, in one line; it is tried again every second, and nothing is lost."""
+        """Why nothing new should be appended at present, in one line; writing is tried again, and nothing is lost."""
         return self._writer.failed
 
     @property
@@ -212,7 +218,7 @@ class Log:
                     yield number << 32 | offset, kind, body
             except DamageError as damage:
                 if number != numbers[-1] or not segment.torn_at(damage.at):
-                    raise damaged(path, damage) from None
+                    raise damaged(path, damage, last=number == numbers[-1]) from None
                 cut = cut_tail(path, segment, damage.at)
         self._continue()
         self.recovered = replace(cut, records=count, segments=len(numbers))

@@ -28,15 +28,13 @@ _BUFFER_BYTES = 256 * 1024
 class Recovery:
     """What was found when a log was opened.
 
-    `cut_bytes` were the torn end of the last segment and are now at the end of `cut_file`. `missing_bytes` had been
-    on disk and are not any more: the last segment is shorter than it was known to be.
+    `cut_bytes` were the torn end of the last segment and are now at the end of `cut_file`.
     """
 
     records: int
     segments: int
     cut_bytes: int = 0
     cut_file: Path | None = None
-    missing_bytes: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +60,7 @@ class Segment:
 
     def torn_at(self, offset: int) -> bool:
         """Whether bad bytes at `offset` are the end of what was being written, not damage to what had been."""
-        return offset >= self.vouched or self.size_bytes < self.vouched
+        return offset >= self.vouched
 
 
 def segment_numbers(folder: Path) -> list[int]:
@@ -74,12 +72,15 @@ def segment_numbers(folder: Path) -> list[int]:
     return numbers
 
 
-def damaged(path: Path, damage: DamageError) -> StoreError:
+def damaged(path: Path, damage: DamageError, *, last: bool = False) -> StoreError:
     """The error that says where the damage is and what can be done."""
+    otherwise = (
+        "move the folder away to start empty"
+        if last
+        else "move it and every older segment away to go on without their records"
+    )
     return StoreError(
-        f"damaged at byte {damage.at}: {damage.what}; restore this file from a copy, "
-        "or move it and every older segment away to go on without their records",
-        path=str(path),
+        f"damaged at byte {damage.at}: {damage.what}; restore this file from a copy, or {otherwise}", path=str(path)
     )
 
 
@@ -107,18 +108,17 @@ def read_segment(path: Path, segment: Segment) -> Iterator[tuple[int, int, bytes
                 f"log format {segment.version} is newer than this Firelane reads ({NEWEST}); use a newer Firelane",
                 path=str(path),
             )
+        if size < segment.vouched:
+            raise DamageError(size, f"{segment.vouched - size} bytes of confirmed records are missing at the end")
         at = HEADER_BYTES
         while at < size:
             kind, body, after = read_record(file.read, at, size)
             yield at, kind, body
             at = after
-    if size < segment.vouched:
-        raise DamageError(size, f"{segment.vouched - size} bytes are missing at the end")
 
 
 def cut_tail(path: Path, segment: Segment, at: int) -> Recovery:
-    """Take the bytes from `at` on off the last segment and keep them beside it; says what was cut and is missing."""
-    missing_bytes = max(segment.vouched - segment.size_bytes, 0)
+    """Take the bytes from `at` on off the last segment and keep them beside it; says what was cut."""
     with path.open("r+b") as file:
         file.seek(at)
         tail = file.read()
@@ -132,7 +132,7 @@ def cut_tail(path: Path, segment: Segment, at: int) -> Recovery:
         sync_data(file.fileno())
     segment.size_bytes = max(at, HEADER_BYTES)
     cut_file = path.with_suffix(".cut") if tail else None
-    return Recovery(records=0, segments=0, cut_bytes=len(tail), cut_file=cut_file, missing_bytes=missing_bytes)
+    return Recovery(records=0, segments=0, cut_bytes=len(tail), cut_file=cut_file)
 
 
 def _keep(path: Path, tail: bytes) -> None:

@@ -3,12 +3,20 @@
 While one batch is being synced the next one gathers, so the slower the disk, the larger the batches (group commit).
 A segment is synced to its end before the next one is created, so a crash can tear the last segment only.
 
+A full disk. What frees room, the deletion of dead segments, has to wait for the records that made them dead to be
+written; a log that has filled its disk would wait for ever. So a file `spare` takes up a little room from the start, as
+far as there is any. When a write finds no room, the spare is deleted and the write tried again at once. `failed` stays
+set, so that nothing new takes this room and it is left for the records that end others. Segments go as these are
+written, and with twice the size of the spare free it is made again and `failed` is over. It does not count in the
+bytes of the log; one that an earlier run left is used; and that it cannot be made is no failure.
+
 The thread shares the interpreter with its caller and has to get hold of it three times for each batch. A caller that is
 busy should set `sys.setswitchinterval` to about 0.1 ms; with Python's 5 ms a commit may wait for tenths of a second.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import deque
@@ -20,10 +28,12 @@ from pathlib import Path
 from firelane.errors import printable
 from firelane.exchange.log.files import segment_path, sync_data, sync_folder, write_all
 from firelane.exchange.log.record import HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched
+from firelane.exchange.log.spare import Spare
 
 RETRY_S = 1.0
 VOUCH_BYTES = 1_000_000
 OFFSET = 0xFFFF_FFFF
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,14 +55,15 @@ class Writer:
     """Writes batches in the order they come, and deletes segments once what was to be saved from them is written.
 
     `committed` and `written_to` are the position and the location up to which everything is on disk; `failed` is why
-    nothing can be written at present.
+    nothing can be written at present, or nothing but what the room of the spare file is for.
     """
 
-    def __init__(self, folder: Path, *, sync: bool) -> None:
+    def __init__(self, folder: Path, *, spare: Spare, sync: bool) -> None:
         self.committed = 0
         self.written_to = 0
         self.failed: str | None = None
         self._folder = folder
+        self._spare = spare
         self._sync = sync
         self._changed = threading.Condition()
         self._batches: deque[Batch] = deque()
@@ -69,7 +80,7 @@ class Writer:
         """Start the thread; it makes both calls."""
         self._on_commit = on_commit
         self._on_failure = on_failure or self._on_failure
-        self._thread = threading.Thread(target=self._run, name="firelane-log", daemon=True)
+        self._thread = threading.Thread(target=self._begin, name="firelane-log", daemon=True)
         self._thread.start()
 
     def put(self, batch: Batch) -> None:
@@ -108,6 +119,10 @@ class Writer:
             self._leave_file()
         return sum(len(batch.data) for batch in self._batches)
 
+    def _begin(self) -> None:
+        self._spare.make()
+        self._run()
+
     def _run(self) -> None:
         while self._work_comes():
             last_try = self._stopping
@@ -115,6 +130,8 @@ class Writer:
                 self._step()
             except OSError as error:
                 self._tell(printable(f"{self._folder}: cannot be written: {error.strerror}"))
+                if error.errno in NO_ROOM and self._spare.give_up():
+                    continue
                 if last_try:
                     return
                 with self._changed:
@@ -122,8 +139,9 @@ class Writer:
 
     def _work_comes(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._batches or self._drop_due())
-            return bool(self._batches) or self._drop_due()
+            timeout_s = RETRY_S if self._spare.given_up else None  # room may also be made by others
+            self._changed.wait_for(lambda: self._stopping or self._batches or self._drop_due(), timeout_s)
+            return bool(self._batches) or self._drop_due() or (self._spare.given_up and not self._stopping)
 
     def _drop_due(self) -> bool:
         return bool(self._drops) and self._drops[0][0] <= self.committed
@@ -135,15 +153,19 @@ class Writer:
                 batch.taken = True
         if batch is not None:
             self._write(batch)
+            self._tell_success()
             with self._changed:
                 self._batches.popleft()
                 self.written_to, self.committed = batch.end, batch.position
-            self._tell(None)
             self._on_commit(batch.position)
         while self._drop_due():
             self._delete(self._drops[0][1])
             self._drops.popleft()
-        self._tell(None)
+        self._tell_success()
+
+    def _tell_success(self) -> None:
+        if not self._spare.given_up or self._spare.make_again():
+            self._tell(None)
 
     def _tell(self, reason: str | None) -> None:
         if reason != self.failed:
