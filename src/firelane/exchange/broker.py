@@ -1,5 +1,6 @@
 """The broker without its sockets: events in (bytes came, a connection closed, time passed, the log is safe), and
-out come bytes in outboxes, connections to close and passwords to check. No I/O but the log's buffer, no clock.
+out come bytes in outboxes, connections to close and passwords to check. No sockets, no clock; what waits in the log is
+read from there.
 
 Whoever drives it calls, after each event, `take_dirty` and writes what it finds; a test does it by hand.
 """
@@ -90,7 +91,9 @@ class Broker:
             connecting.disconnect(self, connection, Reason.QUOTA_EXCEEDED)
 
     def received(self, connection: Connection, data: bytes, now: float) -> None:
-        """Bytes came. QoS 0 messages to a known topic take a short way; everything else has a function of its own."""
+        """Bytes came. Plain messages of QoS 0 and 1 to a known topic, and PUBACK, take a short way here; everything else
+        has a function of its own.
+        """
         self.counts.bytes_received += len(data)
         partial = connection.partial
         if partial is not None or connection.stalled_until:
@@ -224,7 +227,7 @@ class Broker:
             self._connects.clear()
 
     def clean(self) -> bool:
-        """Do one step of cleaning the log; False when there is nothing to do."""
+        """Do one step of cleaning the oldest segment of the log; False when that is done or not worth it."""
         if self._cleaning is None:
             self._cleaning = Cleaning(self.journal, self.by_number, self.retained).steps()
         if next(self._cleaning, self) is self:

@@ -20,7 +20,7 @@ RECORDS_A_STEP = 100
 
 
 class Cleaning:
-    """Cleans segment after segment, as long as there is one worth it."""
+    """Cleans the oldest segment, if it is worth it."""
 
     def __init__(self, journal: Journal, sessions: dict[int, Session], retained: RetainedMessages) -> None:
         self._journal = journal

@@ -95,7 +95,7 @@ class Connection:
         self.keep_alive_s = 0.0
         self.reading = True
         self.stalled_until = 0.0
-        self.fast = False  # PUBLISH at QoS 0 may take the short way
+        self.fast = False  # messages may take the short way
         self.allowed: set[bytes] | None = None  # topics known to be allowed; None: all are
         self.aliases_in: dict[int, bytes] = {}
         self.deferred: list[tuple[int, bytes]] = []  # PUBLISH packets that wait for room: flags and body

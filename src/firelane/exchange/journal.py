@@ -1,4 +1,4 @@
-"""What of the exchange survives a crash: the meaning of the log's records, how they are read back and cleaned.
+"""What of the exchange survives a crash, as it is written down: the meaning of the log's records.
 
 Every message of QoS 1 or 2 that someone who outlives a crash is owed lies in the log before its publisher is told
 that it was accepted. The log is also where messages wait that memory has no room for; with `durability: memory` that
