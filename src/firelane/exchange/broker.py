@@ -91,8 +91,8 @@ class Broker:
             connecting.disconnect(self, connection, Reason.QUOTA_EXCEEDED)
 
     def received(self, connection: Connection, data: bytes, now: float) -> None:
-        """Bytes came. Plain messages of QoS 0 and 1 to a known topic, and PUBACK, take a short way here; everything else
-        has a function of its own.
+        """Bytes came. Plain messages of QoS 0 and 1 to a known topic, and PUBACK, take a short way here; everything
+        else has a function of its own.
         """
         self.counts.bytes_received += len(data)
         partial = connection.partial
