@@ -34,7 +34,7 @@ class Publication:
         """A client is to have a copy more."""
         qos = min(qos, self.qos)
         self.owed[name, session, qos] = self.owed.get((name, session, qos), 0) + 1
-        self.place.setdefault((name, session, qos), place)
+        self.place[name, session, qos] = place  # if it was taken in before, that was lost or comes twice
         if sum(self.owed.get((name, session, one), 0) for one in (1, 2)) > 1:
             self.twice.add((name, session))
 

@@ -261,7 +261,7 @@ class Broker:
     def written(self, connection: Connection, now: float) -> None:
         """The socket has had its turn: what waits for room may follow."""
         session = connection.session
-        if session is not None and (session.queue or session.backlog or session.replays or session.resend):
+        if session is not None and session.waits:
             self.delivering.pump(session, now)
 
     def kick(self, client_id: str, now: float) -> bool:

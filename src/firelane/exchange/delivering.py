@@ -142,7 +142,6 @@ class Delivering:
 
     def _accept(self, session: Session, delivery: Delivery, now: float) -> None:
         connection = session.connection
-        queue = session.queue
         if connection is not None and connection.direct and connection.window_used < connection.window:
             self._send(connection, session, delivery, now)  # nothing waits, so nothing is overtaken
             connection.direct = session.holding_until <= self.journal.committed
@@ -159,10 +158,8 @@ class Delivering:
             else:
                 session.dropped[Dropped.OVERFLOW] += 1
         else:
-            assert delivery.message is not None
-            queue.append(delivery)
-            session.queue_bytes += delivery.message.size_bytes
-            if len(queue) == 1 or connection.writable:
+            self._queue(session, delivery)
+            if connection.writable:
                 self.pump(session, now)
 
     def _to_backlog(self, session: Session, delivery: Delivery) -> None:
@@ -189,9 +186,8 @@ class Delivering:
                 self._drop(session, delivery, Dropped.EXPIRED)
             else:
                 self._send(connection, session, delivery, now)
-        waiting = session.queue or session.resend or session.backlog or session.replays
         held = session.holding_until > self.journal.committed
-        connection.direct = connection.writable and not (waiting or held or connection.alias_limit)
+        connection.direct = connection.writable and not (session.waits or held or connection.alias_limit)
 
     def _next(self, session: Session, now: float) -> Delivery | None:
         """What is to be sent next: first what was in flight, then memory, then the log, then retained messages."""
@@ -241,7 +237,7 @@ class Delivering:
             return False
         identifiers = (wanted.identifier,) if wanted.identifier else ()
         delivery = Delivery(message, min(message.qos, wanted.qos), True, identifiers)
-        if delivery.qos and session.durable and self.journal.durable:
+        if delivery.qos and self.journal.keeps(session):
             self.journal.message(message, [(session, delivery)])
         session.due += 1
         self._queue(session, delivery)
@@ -288,7 +284,7 @@ class Delivering:
         session.in_flight[delivery.packet_id] = delivery
         delivery.state = State.SENT
         delivery.duplicate = True  # should it be sent again
-        if delivery.qos == 2 and first_time and delivery.location and session.durable and self.journal.durable:
+        if delivery.qos == 2 and first_time and delivery.location and self.journal.keeps(session):
             session.holding_until = self.journal.sent(session, delivery)
         self.write_committed(connection, wire, session.holding_until)
 
@@ -371,7 +367,7 @@ class Delivering:
             delivery.state = State.RELEASED
             delivery.message = None
             session.delivered += 1
-            if delivery.location and session.durable and self.journal.durable:
+            if delivery.location and self.journal.keeps(session):
                 session.holding_until = self.journal.released(session, delivery)
             elif delivery.location:
                 self.journal.done(session, delivery)
@@ -386,7 +382,7 @@ class Delivering:
             return
         self._answered(session, delivery)
         del session.in_flight[packet_id]
-        if session.durable and self.journal.durable:
+        if self.journal.keeps(session):
             self.journal.completed(session, packet_id)
         delivery.location = 0
         self._finished(session, delivery, now)
@@ -402,7 +398,7 @@ class Delivering:
             self.journal.done(session, delivery)
         if session.connection is not None:
             session.connection.window_used -= 1
-            if session.queue or session.backlog or session.replays or session.resend:
+            if session.waits:
                 self.pump(session, now)
 
     def _drop(self, session: Session, delivery: Delivery, why: Dropped) -> None:

@@ -55,6 +55,10 @@ class Journal:
         """Whether so much is not on disk yet that who adds to it should wait."""
         return self.log.appended - self.log.committed > MOST_UNWRITTEN_BYTES
 
+    def keeps(self, session: Session) -> bool:
+        """Whether what a session is owed survives a crash."""
+        return self.durable and session.durable
+
     @property
     def appended(self) -> int:
         """The position after everything written so far."""
@@ -97,7 +101,7 @@ class Journal:
 
     def done(self, session: Session, delivery: Delivery) -> None:
         """A session has had a message, or will never get it."""
-        if self.durable and session.durable:
+        if self.keeps(session):
             self._done.append(records.write_done(session.number, delivery.sequence))
         self.let_go(session, delivery.location, delivery.size_bytes)
 
@@ -181,7 +185,7 @@ class Journal:
 
     def subscribed(self, subscription: Subscription) -> None:
         """Write a durable session's subscription down."""
-        if not (self.durable and subscription.session.durable):
+        if not self.keeps(subscription.session):
             return
         body = records.write_json(
             {

@@ -126,7 +126,7 @@ def publish(broker: Broker, message: Message, now: float, *, packet_id: int = 0)
         broker.delivering.deliver(message, route, now)
         return len(route.copies) + len(route.groups)
     publisher = message.publisher
-    remembered = packet_id if publisher is not None and publisher.durable and broker.journal.durable else 0
+    remembered = packet_id if publisher is not None and broker.journal.keeps(publisher) else 0
     if packet_id and not remembered:
         assert publisher is not None
         publisher.received[packet_id] = 0, 0

@@ -114,7 +114,7 @@ class Server:
     def _finish_later(self, connection: Connection) -> None:
         """Whoever has more waiting goes on after the socket has had its turn, so that nobody fills the memory."""
         session = connection.session
-        if session is None or not (session.queue or session.backlog or session.replays or session.resend):
+        if session is None or not session.waits:
             return
         if not self._unfinished:
             self._loop.call_soon(self._go_on)

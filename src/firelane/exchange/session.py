@@ -166,6 +166,11 @@ class Session:
     delivered: int = 0
     dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
 
+    @property
+    def waits(self) -> bool:
+        """Whether something is still to be sent to it."""
+        return bool(self.queue or self.resend or self.backlog or self.replays)
+
     def lasts(self, expiry_s: float) -> None:
         """How long it outlives its connection."""
         self.expiry_s = expiry_s

@@ -93,7 +93,7 @@ def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reas
         return Reason.NOT_AUTHORIZED
     if new and len(session.subscriptions) >= broker.limits.subscriptions:
         return Reason.QUOTA_EXCEEDED
-    if session.durable and broker.journal.durable and broker.journal.refusing:
+    if broker.journal.keeps(session) and broker.journal.refusing:
         return Reason.QUOTA_EXCEEDED
     return None
 
