@@ -100,14 +100,23 @@ class Desk:
 
     def write(self, batches: int | None = None) -> None:
         """Let the disk take what was handed to it, or only so many batches; the broker is not told yet."""
-        for number in self._undeleted:
-            self._delete(number)
-        self._undeleted.clear()
+        self._delete_now()
         writer = self.log._writer
         for _ in range(len(writer._batches) if batches is None else min(batches, len(writer._batches))):
             writer._step()
         while writer._drop_due():
             writer._step()
+
+    def _delete_now(self) -> None:
+        for number in self._undeleted:
+            self._delete(number)
+        self._undeleted.clear()
+
+    def delete_cleaned(self) -> None:
+        """Everything is on disk, and segments that were cleaned are gone from it."""
+        self.commit()
+        self.write()
+        self._delete_now()
 
     def tell(self) -> None:
         """Tell the broker how far the disk is."""
@@ -148,7 +157,7 @@ class Desk:
             self.broker.clean()
             self.settle()
         if self.prompt:
-            self.commit()
+            self.delete_cleaned()
 
     def settle(self) -> None:
         """What whoever owns the sockets does after every event."""

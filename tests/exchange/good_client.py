@@ -26,15 +26,14 @@ class Publication:
     retain: bool
     accepted: bool = False
     owed: dict[tuple[str, int, int], int] = field(default_factory=dict)  # (client, session, QoS) -> copies
-    place: dict[tuple[str, int, int], int] = field(default_factory=dict)  # the same -> its place in the order
-    # Who got it from a shared group too. That is a record each, and a crash may leave one of them.
+    again: bool = False  # was it sent again, so that it may come out of order?
+    # Who is owed it from a shared group too. That is a record each, and a crash may leave only the first.
     twice: set[tuple[str, int]] = field(default_factory=set)
 
-    def owe(self, name: str, session: int, qos: int, place: int) -> None:
+    def owe(self, name: str, session: int, qos: int) -> None:
         """A client is to have a copy more."""
         qos = min(qos, self.qos)
         self.owed[name, session, qos] = self.owed.get((name, session, qos), 0) + 1
-        self.place[name, session, qos] = place  # if it was taken in before, that was lost or comes twice
         if sum(self.owed.get((name, session, one), 0) for one in (1, 2)) > 1:
             self.twice.add((name, session))
 
@@ -74,7 +73,7 @@ class Client:
     held: dict[int, bytes] = field(default_factory=dict)  # QoS 2, taken and not released
     topics: dict[int, str] = field(default_factory=dict)  # by alias
     had: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # (session, number, QoS)
-    last: dict[tuple[int, str, str, int], int] = field(default_factory=dict)  # place of the newest
+    last: dict[tuple[int, str, str, int], int] = field(default_factory=dict)  # number of the newest
     publications: dict[int, Publication] = field(default_factory=dict)  # everybody's
 
     @property
@@ -144,6 +143,7 @@ class Client:
         self._send(publication, packet_id, again=False)
 
     def _send(self, publication: Publication, packet_id: int, *, again: bool) -> None:
+        publication.again |= again
         survived = again and publication.qos == 2 and packet_id in self.desk.session(self.name).received
         before = {name: (one.due, bool(one.replays)) for name, one in self.desk.broker.sessions.items()}
         self.line.publish(publication.topic, publication.payload, qos=publication.qos, packet_id=packet_id,
@@ -234,10 +234,9 @@ class Client:
         session, number = self.state.session, publication.number
         key = (session, number, packet.qos)
         self.had[key] += 1
-        if packet.qos == 2 and (self.name, session) not in publication.twice:
-            assert self.had[key] == 1, f"{self.name} had {number} twice"
-        if packet.qos and self.had[key] == 1 and topic != SHARED:
+        if packet.qos == 2:
+            assert self.had[key] <= publication.owed[self.name, session, 2], f"{self.name} had {number} too often"
+        if packet.qos and self.had[key] == 1 and topic != SHARED and not publication.again:
             stream = (session, publication.publisher, topic, packet.qos)
-            place = publication.place[self.name, session, packet.qos]
-            assert place > self.last.get(stream, 0), f"{self.name} had {number} too late"
-            self.last[stream] = place
+            assert number > self.last.get(stream, 0), f"{self.name} had {number} too late"
+            self.last[stream] = number

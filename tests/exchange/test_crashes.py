@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from firelane.exchange import cleaning
 from firelane.mqtt.packets import Kind
 
 
@@ -249,6 +250,38 @@ def test_what_waits_is_found_where_cleaning_has_put_it(make_desk, qos, away):
     assert not desk.broker.journal._moved
 
 
+def test_whoever_has_had_a_message_is_not_given_it_again_when_cleaning_has_moved_it(make_desk):
+    desk = make_desk(segment_bytes=600)
+    ann, bea, ben = desk.subscriber(), desk.subscriber("bea"), desk.lasting("ben")
+    ann.drop()
+    ben.publish("a", b"1", qos=2, packet_id=7)
+    ben.ack(Kind.PUBREL, 7)
+    assert bea.take_in() == [b"1"]
+    for _ in range(3):
+        churn(desk)
+        desk.clean()
+    desk.crash()
+    assert desk.lasting("bea").take_all() == []
+    desk.lasting("ben").publish("a", b"2", qos=2, packet_id=7)
+    assert desk.lasting("ann").take_in() == [b"1", b"2"]
+
+
+def test_what_is_had_while_its_segment_is_cleaned_is_not_written_anew(make_desk, monkeypatch):
+    monkeypatch.setattr(cleaning, "RECORDS_A_STEP", 1)
+    desk = make_desk(segment_bytes=600)
+    ann, bea, ben = desk.subscriber(), desk.subscriber("bea"), desk.join("ben")
+    ben.publish("a", b"1", qos=1)
+    churn(desk)
+    while not desk.broker.journal.watched:
+        desk.broker.clean()
+    for line in (ann, bea):
+        assert line.take_in() == [b"1"]
+    desk.clean()
+    assert not desk.broker.journal._moved
+    desk.crash()
+    assert desk.lasting("ann").messages() == []
+
+
 def test_a_crash_before_a_cleaned_segment_is_deleted_changes_nothing(make_desk):
     desk = make_desk(segment_bytes=600, prompt=False)
     ann, ben = desk.subscriber(), desk.join("ben")
@@ -305,6 +338,7 @@ def test_what_a_session_has_is_found_although_its_own_record_is_younger(make_des
         churn(desk, 1)
         while desk.broker.clean():
             pass
+    desk.delete_cleaned()
     desk.crash()
     assert desk.session("ben").received.keys() == ({1} if qos == 2 else set())
     ann = desk.lasting("ann")
