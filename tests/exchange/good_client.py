@@ -103,6 +103,9 @@ class Client:
             self.history.append((self.desk.log.appended, State()))
             self._begin_anew()
         self.become(replace(self.state, lasts=lasts, left_at=None))
+        if not (resumed and lasts):
+            # CONNACK does not wait for the log, so a crash now would bring back what the client has given up.
+            self.desk.commit()
         self._send_again()
 
     def _begin_anew(self) -> None:
