@@ -38,6 +38,8 @@ from .processes import Broker, Running
 ROUNDS = 5
 FILES = 8192
 IN_MEMORY = "exchange.durability=memory"
+PART = 1000  # messages, of half a second
+DELAYS = ("median", "99th percentile", "99th percentile of a typical half second")
 
 Numbers = dict[str, float]  # of one run, by measure
 
@@ -94,7 +96,7 @@ def jobs() -> list[Job]:
             run=partial(flow, f"{durable}, in memory", publishers=10, window=100, qos=1),
             settings=(IN_MEMORY,),
         ),
-        Job(units={f"{delay}, median": "s", f"{delay}, 99th percentile": "s"}, run=partial(delays, delay)),
+        Job(units={f"{delay}, {what}": "s" for what in DELAYS}, run=partial(delays, delay)),
         Job(units={connect: "clients/s", memory: "B"}, run=partial(crowd, connect, memory)),
     ]
 
@@ -161,7 +163,10 @@ def delays(name: str, process: Running, length: Length) -> Numbers:
     """Of single messages, at a rate that leaves every broker but amqtt mostly idle."""
     seconds = load.delays_s(process.port, publishers=100, rate_hz=2000, seconds=length.delays_s)
     middle, late = np.percentile(seconds, (50, 99)).tolist()
-    return {f"{name}, median": middle, f"{name}, 99th percentile": late}
+    # A machine that is shared stops everybody for milliseconds now and then, which says nothing about a broker.
+    parts = np.array_split(seconds, max(1, len(seconds) // PART))
+    typical = median(float(np.percentile(part, 99)) for part in parts)
+    return {f"{name}, {what}": number for what, number in zip(DELAYS, (middle, late, typical), strict=True)}
 
 
 def crowd(connect: str, memory: str, process: Running, length: Length) -> Numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -21,6 +22,9 @@ FIXED = ("durability", "tls", "websocket", "upstream", "system_interval_s")  # w
 # How long the event loop may keep the log's thread from running: Python's 5 ms would be most of a commit's time.
 SWITCH_S = 0.0002
 
+# New objects before Python looks for cycles. There are hardly any, and it holds everybody up while it looks.
+COLLECT_AFTER = 50_000
+
 
 def serve(
     load: Callable[[], Scenario],
@@ -34,6 +38,7 @@ def serve(
 ) -> None:
     """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again."""
     sys.setswitchinterval(SWITCH_S)
+    gc.set_threshold(COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(load, host, mqtt_port, http_port, data_dir, ready, complain))
@@ -73,6 +78,7 @@ async def _serve(
 
             web = serving(make_app(exchange), host, http_port)
             exchange.addresses["http"] = await stack.enter_async_context(web)
+        gc.freeze()  # what is here by now stays
         ready(ready_line(exchange, data_dir))
         await stop.wait()
 

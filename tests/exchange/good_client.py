@@ -69,7 +69,9 @@ class Client:
     unacknowledged: dict[int, Publication] = field(default_factory=dict)
     releasing: set[int] = field(default_factory=set)  # of these: PUBREC came
     to_answer: list[Ack] = field(default_factory=list)
-    open_ids: set[int] = field(default_factory=set)  # on this connection, not answered to the end
+    open_ids: dict[int, bytes] = field(default_factory=dict)  # on this connection, not answered to the end
+    finished: dict[bytes, int] = field(default_factory=dict)  # QoS 1, acknowledged: the position in the log behind it
+    settled: set[tuple[int, bytes]] = field(default_factory=set)  # those that the log knew of in a crash
     held: dict[int, bytes] = field(default_factory=dict)  # QoS 2, taken and not released
     topics: dict[int, str] = field(default_factory=dict)  # by alias
     had: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # (session, number, QoS)
@@ -139,6 +141,13 @@ class Client:
         self.state = state
         self.history.append((self.desk.log.appended, state))
 
+    def crashed(self, committed: int) -> None:
+        """The broker is gone, and only so much of its log was on disk."""
+        self.forget_connection()
+        known = [payload for payload, position in self.finished.items() if position <= committed]
+        self.settled.update((self.state.session, payload) for payload in known)
+        self.finished.clear()
+
     def publish(self, publication: Publication) -> None:
         packet_id = next(one for one in range(1, 99) if one not in self.unacknowledged) if publication.qos else 0
         if publication.qos:
@@ -166,9 +175,10 @@ class Client:
     def answer(self, count: int) -> None:
         for _ in range(min(count, len(self.to_answer))):
             answer = self.to_answer.pop(0)
-            if answer.kind in (Kind.PUBACK, Kind.PUBCOMP):
-                self.open_ids.discard(answer.packet_id)
+            payload = self.open_ids.pop(answer.packet_id, b"") if answer.kind in (Kind.PUBACK, Kind.PUBCOMP) else b""
             self.line.send(answer)
+            if answer.kind is Kind.PUBACK and self.state.lasts:
+                self.finished[payload] = self.desk.log.appended
 
     def on_accepted(self, publication: Publication, before: dict[str, tuple[int, bool]]) -> None:
         """The broker has taken a message in; whoever plays with this client knows what follows."""
@@ -219,7 +229,7 @@ class Client:
         topic = packet.topic or self.topics[alias]
         if packet.qos:
             assert packet.packet_id not in self.open_ids, "an identifier is used twice"
-            self.open_ids.add(packet.packet_id)
+            self.open_ids[packet.packet_id] = b"" if packet.retain else packet.payload
             kind = Kind.PUBACK if packet.qos == 1 else Kind.PUBREC
             self.to_answer.append(Ack(kind=kind, packet_id=packet.packet_id))
         if packet.qos == 2 and packet.packet_id in self.held:
@@ -237,6 +247,8 @@ class Client:
         session, number = self.state.session, publication.number
         key = (session, number, packet.qos)
         self.had[key] += 1
+        once = not publication.again and (self.name, session) not in publication.twice
+        assert not (once and packet.qos == 1 and (session, packet.payload) in self.settled), f"{number} came again"
         if packet.qos == 2:
             assert self.had[key] <= publication.owed[self.name, session, 2], f"{self.name} had {number} too often"
         if packet.qos and self.had[key] == 1 and topic != SHARED and not publication.again:

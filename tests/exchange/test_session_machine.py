@@ -195,7 +195,7 @@ class Sessions(RuleBasedStateMachine):
 
     def compare(self, client, committed):
         """A session is as the log on disk had it, or as what followed made it."""
-        client.forget_connection()
+        client.crashed(committed)
         certain = [State(), *(state for position, state in client.history if position <= committed)][-1]
         for state in (certain, *(state for position, state in client.history if position > committed)):
             left_at = self.desk.now if state.left_at is None else state.left_at

@@ -2,13 +2,15 @@
 
     python tests/fuzz/codec.py SECONDS
 
-An input is a byte that says where it goes (protocol version, codec or broker, introduced or not), a byte that says
-how large the pieces are, and the bytes themselves. What breaks something is left in a file, named at the end; run
-the script with that file in the place of the seconds to see it again.
+Half of the time goes to the codec, half to the broker. An input for the codec is a byte that says which protocol
+version, and a packet; one for the broker a byte that says how it is met, one that says how large the pieces are, and
+any number of packets. What breaks something is left in a file, named at the end; run the script with `codec` or
+`broker` and that file to see it again.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -40,27 +42,19 @@ with atheris.instrument_imports(include=["firelane.mqtt", "firelane.exchange"]):
     from firelane.mqtt.reasons import PacketError
 
 MOST_BYTES = 268_435_460
-FIVE, TO_BROKER, INTRODUCED, DURABLE = 1, 2, 4, 8
+FIVE, INTRODUCED, DURABLE = 1, 2, 4
 LIMITS = {"queue": 3, "inflight": 3, "packet_bytes": 1000, "topic_aliases": 2}
 
 folder = Path(tempfile.mkdtemp(prefix="firelane-fuzz-"))
 
 
-def check(data: bytes) -> None:
-    """One input."""
-    if len(data) > 2:
-        where, size, rest = data[0], data[1], data[2:]
-        version = V5 if where & FIVE else V3
-        if where & TO_BROKER:
-            check_broker(rest, version, size or len(rest), where)
-        else:
-            check_codec(rest, version)
-
-
-def check_codec(data: bytes, version: int) -> None:
+def check_codec(data: bytes) -> None:
     """What can be read can be written, and reads the same again."""
+    if len(data) < 2:
+        return
+    version = V5 if data[0] & FIVE else V3
     try:
-        packet = decode(data[0], data[1:], version)
+        packet = decode(data[1], data[2:], version)
     except PacketError:
         return
     raw = encode(packet, version)
@@ -70,12 +64,15 @@ def check_codec(data: bytes, version: int) -> None:
     assert decode(raw[0], raw[place[0] :], version) == packet
 
 
-def check_broker(data: bytes, version: int, size: int, where: int) -> None:
+def check_broker(data: bytes) -> None:
     """Whatever one client sends, the books balance (the desk sees to it) and another is served."""
-    desk = Desk(folder / "log", limits=LIMITS, durability="fsync" if where & DURABLE else "memory")
+    if len(data) < 3:
+        return
+    how, version, size, data = data[0], V5 if data[0] & FIVE else V3, data[1] or len(data), data[2:]
+    desk = Desk(folder / "log", limits=LIMITS, durability="fsync" if how & DURABLE else "memory")
     good, bad = desk.join("good"), desk.dial(version)
     good.subscribe("good")
-    if where & INTRODUCED:
+    if how & INTRODUCED:
         properties = {"session_expiry_interval": 9, "topic_alias_maximum": 1} if version == V5 else {}
         bad.connect("bad", clean_start=False, properties=properties)
     for at in range(0, len(data), size):
@@ -92,51 +89,71 @@ def check_broker(data: bytes, version: int, size: int, where: int) -> None:
         segment.unlink()
 
 
-def seeds() -> list[bytes]:
+def packets(version: int) -> list[bytes]:
     """Something of every kind to begin with."""
+    five = version == V5
+    fit = {"user_property": [("a", "b")], "message_expiry_interval": 5} if five else {}
+    connected = {"session_expiry_interval": 9, "receive_maximum": 2, "topic_alias_maximum": 1} if five else {}
+    will = Will(topic="w", payload=b"w", qos=1)
+    several = [
+        Connect(client_id="c", version=version, user="u", password=b"p", will=will, properties=connected),
+        Subscribe(packet_id=3, subscriptions=[Subscription(filter="#", qos=2), Subscription(filter="$share/g/a")]),
+        Publish(topic="a", payload=b"x"),
+        Publish(topic="a", payload=b"x", qos=1, packet_id=1, retain=True, properties=fit),
+        Publish(topic="a", payload=b"x", qos=2, packet_id=2),
+        *(Ack(kind=kind, packet_id=2) for kind in (Kind.PUBREL, Kind.PUBACK, Kind.PUBREC, Kind.PUBCOMP)),
+        Unsubscribe(packet_id=4, filters=["#"]),
+        Ping(Kind.PINGREQ),
+        Disconnect(),
+        Connack(),
+        Suback(kind=Kind.SUBACK, packet_id=3, reasons=[0, 1]),
+    ]
+    return [encode(one, version) for one in several]
+
+
+def codec_seeds() -> list[bytes]:
     found = []
     for version in (V3, V5):
-        five = version == V5
-        fit = {"user_property": [("a", "b")], "message_expiry_interval": 5} if five else {}
-        will = Will(topic="w", payload=b"w", qos=1)
-        packets = [
-            Connect(client_id="c", version=version, user="u", password=b"p", will=will),
-            Connack(),
-            Publish(topic="a", payload=b"x"),
-            Publish(topic="a", payload=b"x", qos=1, packet_id=1, retain=True, properties=fit),
-            Publish(topic="a", payload=b"x", qos=2, packet_id=2),
-            *(Ack(kind=kind, packet_id=2) for kind in (Kind.PUBACK, Kind.PUBREC, Kind.PUBREL, Kind.PUBCOMP)),
-            Subscribe(packet_id=3, subscriptions=[Subscription(filter="#", qos=2), Subscription(filter="$share/g/a")]),
-            Suback(kind=Kind.SUBACK, packet_id=3, reasons=[0, 1]),
-            Unsubscribe(packet_id=4, filters=["#"]),
-            Ping(Kind.PINGREQ),
-            Disconnect(),
-        ]
-        wires = [encode(one, version) for one in packets]
-        for wire in wires:
+        for wire in packets(version):
             start, end = frame(wire, 0, MOST_BYTES) or (0, 0)
-            found.append(bytes((five, 0, wire[0])) + wire[start:end])
-            found.append(bytes((five | TO_BROKER | INTRODUCED, 0)) + wire)
-        flow = [wires[at] for at in (9, 3, 5, 4, 7, 6, 8, 11, 13)]
-        for how in (INTRODUCED, INTRODUCED | DURABLE):
-            found += [bytes((five | TO_BROKER | how, size)) + b"".join(flow) for size in (0, 1, 7)]
-        found.append(bytes((five | TO_BROKER | DURABLE, 3)) + wires[0] + b"".join(flow))
+            found.append(bytes((version == V5, wire[0])) + wire[start:end])
     return found
 
 
-def main(argument: str) -> None:
-    """Look for so many seconds, or at one file."""
-    if Path(argument).is_file():
-        check(Path(argument).read_bytes())
-        return
-    corpus = folder / "corpus"
+def broker_seeds() -> list[bytes]:
+    found = []
+    for version in (V3, V5):
+        connect, *others = packets(version)
+        for how in (INTRODUCED, INTRODUCED | DURABLE):
+            found += [bytes((how | (version == V5), 0)) + wire for wire in others]
+            found += [bytes((how | (version == V5), size)) + b"".join(others[:-2]) for size in (0, 1, 7)]
+        found.append(bytes((DURABLE | (version == V5), 3)) + connect + b"".join(others[:-2]))
+    return found
+
+
+TARGETS = {"codec": (check_codec, codec_seeds), "broker": (check_broker, broker_seeds)}
+
+
+def look(name: str, seconds: int) -> None:
+    """Look for so long, in a process of its own, as the fuzzer ends the one it runs in."""
+    check, seeds = TARGETS[name]
+    corpus = folder / name
     corpus.mkdir()
     for number, seed in enumerate(seeds()):
         (corpus / f"seed{number}").write_bytes(seed)
-    limits = [f"-max_total_time={int(argument)}", "-timeout=20", "-max_len=2000", "-rss_limit_mb=2048"]
-    atheris.Setup([sys.argv[0], str(corpus), *limits, f"-artifact_prefix={folder}/"], check)
-    atheris.Fuzz()
+    limits = [f"-max_total_time={seconds}", "-timeout=20", "-max_len=2000", "-rss_limit_mb=2048"]
+    child = os.fork()
+    if child == 0:
+        atheris.Setup([sys.argv[0], str(corpus), *limits, f"-artifact_prefix={folder}/{name}-"], check)
+        atheris.Fuzz()
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(f"{name}: something breaks it, see above")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] in TARGETS:
+        TARGETS[sys.argv[1]][0](Path(sys.argv[2]).read_bytes())
+    else:
+        for target in TARGETS:
+            look(target, int(sys.argv[1]) // 2)

@@ -103,9 +103,10 @@ class Broker:
                 return
             data, connection.partial = bytes(partial), None
         at, end, written = 0, len(data), self.journal.log.appended
-        known, deliver = self.routes.known, self.delivering.deliver
+        known, deliver, new_message = self.routes.known, self.delivering.deliver, self.new_message
         v5, allowed = connection.version == V5, connection.allowed
         messages = packets = quick = quick_bytes = 0
+        most = self.limits.inflight
         try:
             while end - at > 1:
                 first, length = data[at], data[at + 1]
@@ -135,7 +136,7 @@ class Broker:
                         payload = data[rest + v5 : stop]
                         if first == 0x30:
                             quick_bytes += len(payload)
-                            message = self.new_message(topic, payload, 0, False, connection.session)
+                            message = new_message(topic, payload, 0, False, connection.session)
                             if v5:
                                 message.wire5 = data[at:stop]
                             else:
@@ -145,10 +146,14 @@ class Broker:
                             at = stop
                             continue
                         packet_id = data[topic_end] << 8 | data[topic_end + 1]
-                        if packet_id:
-                            publishing.accept(
-                                self, connection, topic, payload, 1, False, packet_id, publishing.NO_PROPERTIES, now
+                        if packet_id and connection.unacknowledged < most:
+                            quick_bytes += len(payload)
+                            message = new_message(topic, payload, 1, False, connection.session)
+                            connection.unacknowledged += 1
+                            publishing.hand_on(
+                                self, connection, message, route, packet_id, now, self.journal.log.appended
                             )
+                            quick += 1
                             at = stop
                             continue
                 elif first == 0x40 and length == 2 and connection.fast:  # PUBACK without a reason

@@ -15,7 +15,7 @@ from collections import deque
 from firelane.exchange.connection import Connection
 from firelane.exchange.counts import Counts
 from firelane.exchange.journal import Due, Journal
-from firelane.exchange.message import Message
+from firelane.exchange.message import NEVER, Message
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Delivery, Dropped, Replay, Session, State, Subscription
@@ -91,11 +91,14 @@ class Delivering:
         neither. Returns how many want it.
         """
         due: list[Due] = []
-        further: list[Due] = []
         for copy in route.copies:
             chosen = copy.own if copy.session is message.publisher else copy
             if chosen is not None:
                 due.append(_due(chosen, message))
+        if not route.groups:
+            self._hand_on(message, due, now, packet_id)
+            return len(due)
+        further: list[Due] = []
         for turn in route.groups:
             chosen = turn.take(message.qos)
             if chosen.qos and any(session is chosen.session and one.qos for session, one in due):
@@ -159,7 +162,7 @@ class Delivering:
                 session.dropped[Dropped.OVERFLOW] += 1
         else:
             self._queue(session, delivery)
-            if connection.writable:
+            if connection.writable and len(session.queue) == 1:  # else what came before already waits for something
                 self.pump(session, now)
 
     def _to_backlog(self, session: Session, delivery: Delivery) -> None:
@@ -296,6 +299,9 @@ class Delivering:
         if connection.version != V5:
             return message.encoded(V3, first, delivery.packet_id, b"", message.topic)
         topic, alias, new = message.topic, 0, False
+        if not (connection.alias_limit or delivery.identifiers) and message.expires_at == NEVER:
+            wire = message.encoded(V5, first, delivery.packet_id, b"", topic)
+            return wire if len(wire) <= connection.largest_out else None
         if connection.alias_limit:
             alias = connection.aliases_out.get(topic, 0)
             new = not alias and len(connection.aliases_out) < connection.alias_limit
@@ -351,7 +357,8 @@ class Delivering:
         delivery = session.in_flight.get(packet_id)
         if delivery is None or delivery.state is not State.SENT:
             return
-        self._answered(session, delivery)
+        if session.resend:
+            self._answered(session, delivery)
         del session.in_flight[packet_id]
         session.delivered += 1
         self._finished(session, delivery, now)

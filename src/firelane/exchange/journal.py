@@ -19,6 +19,7 @@ from firelane.exchange.retained import Kept
 from firelane.exchange.session import Delivery, Session, Subscription
 
 ALWAYS = 1 << 62
+_MESSAGE = int(Record.MESSAGE)
 MOST_UNWRITTEN_BYTES = 32_000_000
 PUBLISHER = 0  # stands for the publisher among those who hold on to a message
 
@@ -80,7 +81,7 @@ class Journal:
             message.properties,
             message.payload,
         )
-        location = self.log.append(Record.MESSAGE, body)
+        location = self.log.append(_MESSAGE, body)
         size_bytes = len(body)
         for _, one in due:
             one.location, one.size_bytes = location, size_bytes
@@ -101,9 +102,9 @@ class Journal:
 
     def done(self, session: Session, delivery: Delivery) -> None:
         """A session has had a message, or will never get it."""
-        if self.keeps(session):
+        if self.durable and session.durable:
             self._done.append(records.write_done(session.number, delivery.sequence))
-        self.let_go(session, delivery.location, delivery.size_bytes)
+        self._release(session.number, delivery.location, delivery.size_bytes)
 
     def flush(self) -> None:
         """Hand what was written down to the disk. Nobody waits for a DONE, so they come together, in one record."""
@@ -145,8 +146,10 @@ class Journal:
             self.watched[location].discard(holder)
         holders = self._holders.get(location)
         if holders is None:
-            place = self._moved.pop(location, None) or _Moved(location, size_bytes)
-            self.log.release(place.location, place.size_bytes)
+            if location in self._moved:
+                place = self._moved.pop(location)
+                location, size_bytes = place.location, place.size_bytes
+            self.log.release(location, size_bytes)
         elif holders == 2:
             del self._holders[location]
         else:

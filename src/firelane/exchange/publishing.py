@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
 from firelane.exchange.retained import Kept
+from firelane.exchange.routes import Route
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
 from firelane.mqtt.decode import decode_publish
@@ -22,7 +23,6 @@ _SUCCESS = {1: bytes((Kind.PUBACK << 4, 2)), 2: bytes((Kind.PUBREC << 4, 2))}
 _ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
-NO_PROPERTIES: dict[str, Any] = {}
 
 
 def handle_publish(broker: Broker, connection: Connection, flags: int, body: bytes, now: float) -> bool:
@@ -96,8 +96,8 @@ def accept(
     ruled = connection.allowed is not None or topic.startswith(b"$")
     if ruled and not _may_publish(broker, connection, session, topic):
         counts.publish_refused += 1
-        # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2).
-        _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
+        if qos:  # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2)
+            _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
         return
     message = broker.new_message(topic, payload, qos, retain, session)
     if properties:
@@ -108,32 +108,51 @@ def accept(
             counts.publish_refused += 1
             _acknowledge(broker, connection, qos, packet_id, Reason.QUOTA_EXCEEDED)
             return
-    written = broker.journal.appended
-    takers = publish(broker, message, now, packet_id=packet_id if qos == 2 else 0)
-    if qos:
-        if broker.journal.appended != written:
-            connection.last_record = broker.journal.appended
-        reason = Reason.SUCCESS if takers else Reason.NO_MATCHING_SUBSCRIBERS
-        _acknowledge(broker, connection, qos, packet_id, reason)
+    if not qos:
+        publish(broker, message, now)
+        return
+    written, remembered = broker.journal.log.appended, 0
+    if retain:
+        keep(broker, message)
+    if qos == 2:
+        remembered = packet_id if broker.journal.keeps(session) else 0
+        if not remembered:
+            session.received[packet_id] = 0, 0
+    hand_on(broker, connection, message, broker.routes.find(topic), packet_id, now, written, remembered)
 
 
-def publish(broker: Broker, message: Message, now: float, *, packet_id: int = 0) -> int:
-    """Retain a message if it says so and hand it to all who want it; returns how many do."""
+def hand_on(
+    broker: Broker,
+    connection: Connection,
+    message: Message,
+    route: Route,
+    packet_id: int,
+    now: float,
+    written: int,
+    remembered: int = 0,
+) -> None:
+    """Deliver a message of QoS 1 or 2 and acknowledge it; the log was `written` so far before it came."""
+    takers = broker.delivering.deliver_reliably(message, route, now, remembered)
+    appended = broker.journal.log.appended
+    if appended != written and broker.journal.durable:
+        connection.last_record = appended
+    _acknowledge(
+        broker, connection, message.qos, packet_id, Reason.SUCCESS if takers else Reason.NO_MATCHING_SUBSCRIBERS
+    )
+
+
+def publish(broker: Broker, message: Message, now: float) -> None:
+    """Keep a message that nobody waits to see acknowledged, if it says so, and hand it to all who want it."""
     if message.retain:
-        retain(broker, message)
+        keep(broker, message)
     route = broker.routes.find(message.topic)
-    if message.qos == 0:
+    if message.qos:
+        broker.delivering.deliver_reliably(message, route, now)
+    else:
         broker.delivering.deliver(message, route, now)
-        return len(route.copies) + len(route.groups)
-    publisher = message.publisher
-    remembered = packet_id if publisher is not None and broker.journal.keeps(publisher) else 0
-    if packet_id and not remembered:
-        assert publisher is not None
-        publisher.received[packet_id] = 0, 0
-    return broker.delivering.deliver_reliably(message, route, now, remembered)
 
 
-def retain(broker: Broker, message: Message) -> None:
+def keep(broker: Broker, message: Message) -> None:
     """Keep a message as the last of its topic; an empty one clears it (MQTT-3.3.1-6)."""
     retained = broker.retained
     if not message.payload:
@@ -225,8 +244,6 @@ def is_system(topic: str) -> bool:
 
 def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason) -> None:
     """PUBACK or PUBREC, in the order of the messages, once the log has what came before."""
-    if qos == 0:
-        return
     if qos == 1 or reason >= Reason.UNSPECIFIED_ERROR:
         connection.unacknowledged -= 1
     if reason and connection.version == V5:
