@@ -107,8 +107,8 @@ def test_rates_and_delays_are_those_of_a_relay_that_takes_its_time():
     one_by_one = replace(QOS_0, run=partial(brokers.flow, "QoS 0, 1 to 1", window=1))
     (rate,) = brokers.measured(one_by_one, slow, replace(SHORT, flow_s=0.5)).values()
     assert 0 < rate <= 102
-    middle, late = brokers.measured(DELAYS, slow, replace(SHORT, delays_s=0.01)).values()
-    assert 0.01 <= middle <= late
+    middle, late, typical = brokers.measured(DELAYS, slow, replace(SHORT, delays_s=0.01)).values()
+    assert 0.01 <= middle <= typical == late  # all of it is in one part
 
 
 def test_no_more_is_under_way_than_the_window_allows():

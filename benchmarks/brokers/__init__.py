@@ -79,6 +79,8 @@ def measures(quick: bool = False) -> list[Measure]:
     found = [_storage()]
     for job in jobs():
         found += in_turns(job, processes.firelane(*job.settings), mosquitto, beside, length)
+    for job in scheduling_jobs():
+        found += in_turns(job, processes.scheduled(), processes.unscheduled(), [], length)
     return found
 
 
@@ -98,6 +100,15 @@ def jobs() -> list[Job]:
         ),
         Job(units={f"{delay}, {what}": "s" for what in DELAYS}, run=partial(delays, delay)),
         Job(units={connect: "clients/s", memory: "B"}, run=partial(crowd, connect, memory)),
+    ]
+
+
+def scheduling_jobs() -> list[Job]:
+    """What scheduling costs: the same exchange with and without lanes on a link."""
+    ten, delay = "scheduled, QoS 0, 1 to 10", "scheduled, delay of 2,000 messages/s, 100 to 1"
+    return [
+        Job(units={ten: "deliveries/s"}, run=partial(flow, ten, subscribers=10)),
+        Job(units={f"{delay}, {what}": "s" for what in DELAYS}, run=partial(delays, delay)),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -23,6 +24,7 @@ from . import wire
 from .clients import HOST, DeliveryError, connected
 
 START_S = 20.0
+LINK_BPS = 40e9
 
 MOSQUITTO = """\
 listener {port} 127.0.0.1
@@ -98,12 +100,43 @@ def relay() -> Broker:
 def firelane(*settings: str) -> Broker:
     """Ours, as users start it, with settings as `--set` takes them."""
     options = [word for one in settings for word in ("--set", one)]
+    return Broker(name="Firelane", command=lambda port, folder: [*_serve(port, folder), *options])
+
+
+def unscheduled() -> Broker:
+    """Ours without links or a plan, as the peer of what schedules."""
+    return Broker(name="the same without a plan", command=_serve)
+
+
+def scheduled() -> Broker:
+    """Ours with the clients of the load on one paced link that is never full, in nine classes by turns."""
+    subscribers = {f"subscriber-{n}": "site/#" for n in range(10)} | {"subscriber": "#"}
+    scenario = {
+        "name": "scheduled",
+        "links": {"wide": {"bandwidth": LINK_BPS}},
+        "topics": {"site/room": {"size": 64}},
+        "publishers": {"p": {"publishes": {"site/room": 1}}},
+        "subscribers": {name: {"link": "wide", "subscribes": {one: {}}} for name, one in subscribers.items()},
+    }
+    plan = {
+        "format": 1,
+        "flows": [{"id": n, "subscriber": one, "priority": n % 9, "drop_rate": 0} for n, one in enumerate(subscribers)],
+        "subscriptions": [{"subscriber": s, "filter": f, "flow": n} for n, (s, f) in enumerate(subscribers.items())],
+    }
 
     def command(port: int, folder: Path) -> list[str]:
-        ports = ["--mqtt-port", str(port), "--http-port", "0"]
-        return [sys.executable, "-m", "firelane.cli", "serve", *ports, "--data-dir", str(folder / "data"), *options]
+        files = {folder / "scenario.yaml": scenario, folder / "plan.json": plan}
+        for file, content in files.items():
+            file.write_text(json.dumps(content))  # which is YAML too
+        wanted, kept = map(str, files)
+        return [*_serve(port, folder), wanted, "--plan", kept]
 
-    return Broker(name="Firelane", command=command)
+    return Broker(name="Firelane, scheduled", command=command)
+
+
+def _serve(port: int, folder: Path) -> list[str]:
+    ports = ["--mqtt-port", str(port), "--http-port", "0"]
+    return [sys.executable, "-m", "firelane.cli", "serve", *ports, "--data-dir", str(folder / "data")]
 
 
 @contextmanager

@@ -362,11 +362,21 @@ def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) ->
     show_default=True,
     help="Where sessions and messages are kept.",
 )
+@click.option("--plan", type=click.Path(dir_okay=False), help="Keep to this plan instead of planning by itself.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As exchange.keep_alive=60s.")
 def serve(
-    scenario: str | None, host: str, mqtt_port: int, http_port: int, data_dir: Path, assignments: tuple[str, ...]
+    scenario: str | None,
+    host: str,
+    mqtt_port: int,
+    http_port: int,
+    data_dir: Path,
+    plan: str | None,
+    assignments: tuple[str, ...],
 ) -> None:
     """Run an exchange: an MQTT 3.1.1 and 5 broker that any client can use, and its web side.
+
+    Links in SCENARIO are paced, and a plan says who goes first on them: it is made anew whenever subscriptions or
+    traffic change, unless --plan gives one.
 
     One line says when it is ready. SIGTERM and Ctrl-C end it in order, SIGHUP reads the settings again. Settings are
     under `exchange:` in SCENARIO; --set and variables such as FIRELANE_EXCHANGE__KEEP_ALIVE=60s override them.
@@ -374,6 +384,7 @@ def serve(
     import os
 
     from firelane.scenario.overrides import load_exchange
+    from firelane.scenario.plan import load_plan
     from firelane.serve import serve as run
 
     run(
@@ -382,6 +393,7 @@ def serve(
         mqtt_port=mqtt_port,
         http_port=http_port,
         data_dir=data_dir,
+        plan=None if plan is None else load_plan(plan),
         ready=click.echo,
         complain=lambda line: click.echo(f"firelane: {line}", err=True),
     )

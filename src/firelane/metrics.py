@@ -180,11 +180,10 @@ def make_metrics(
         "plan_version": None if plan is None else np.full(rows, plan.version),
         **columns,
     }
-    arrays = [_arrow(given.get(one.name), one.type, rows) for one in SCHEMA]
     return Metrics(
         source=source,
         scenario=routes.scenario.name,
-        table=pa.Table.from_arrays(arrays, schema=SCHEMA),
+        table=metrics_table(rows, given),
         links=links,
         discounted=float((value * _discount(routes, owner, columns["delay_mean_s"])).sum()),
         stages=stages or {},
@@ -192,6 +191,12 @@ def make_metrics(
         class_extra=class_extra or {},
         notes=notes,
     )
+
+
+def metrics_table(rows: int, columns: dict[str, Any]) -> pa.Table:
+    """The table of these columns; what is not given is null."""
+    arrays = [_arrow(columns.get(one.name), one.type, rows) for one in SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def _discount(routes: Routes, owner: Ints, delay_s: Floats) -> Floats:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import uvloop
 
+from firelane.control import Control, controlling
 from firelane.errors import FirelaneError
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
+from firelane.scenario.plan import Plan
 
 FIXED = ("durability", "tls", "websocket", "upstream", "system_interval_s")  # what a running exchange cannot change
 
@@ -33,15 +35,16 @@ def serve(
     mqtt_port: int,
     http_port: int | None,
     data_dir: Path,
+    plan: Plan | None = None,
     ready: Callable[[str], None],
     complain: Callable[[str], None],
 ) -> None:
-    """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again."""
+    """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again. With a `plan` it makes none of its own."""
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(load, host, mqtt_port, http_port, data_dir, ready, complain))
+            runner.run(_serve(load, host, mqtt_port, http_port, data_dir, plan, ready, complain))
     except* FirelaneError as problems:
         raise _first(problems) from None
 
@@ -58,6 +61,7 @@ async def _serve(
     mqtt_port: int,
     http_port: int | None,
     data_dir: Path,
+    plan: Plan | None,
     ready: Callable[[str], None],
     complain: Callable[[str], None],
 ) -> None:
@@ -69,30 +73,41 @@ async def _serve(
     scenario = load()
     async with AsyncExitStack() as stack:
         exchange = await stack.enter_async_context(
-            running(scenario.exchange, host=host, mqtt_port=mqtt_port, data_dir=data_dir, tell=complain)
+            running(scenario, host=host, mqtt_port=mqtt_port, data_dir=data_dir, tell=complain)
         )
-        loop.add_signal_handler(signal.SIGHUP, _reload, exchange, load, complain)
+        if plan is not None:
+            exchange.apply(plan)
+            control = Control(exchange, scenario, tell=complain)
+        else:
+            control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain))
+        loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
         if http_port is not None:
             from firelane.web.app import make_app
             from firelane.web.server import serving
 
-            web = serving(make_app(exchange), host, http_port)
+            web = serving(make_app(exchange, control), host, http_port)
             exchange.addresses["http"] = await stack.enter_async_context(web)
         gc.freeze()  # what is here by now stays
         ready(ready_line(exchange, data_dir))
         await stop.wait()
 
 
-def _reload(exchange: Exchange, load: Callable[[], Scenario], complain: Callable[[str], None]) -> None:
+def _reload(
+    exchange: Exchange, control: Control, load: Callable[[], Scenario], complain: Callable[[str], None]
+) -> None:
     """Take on settings that can change while clients are connected; say which have to wait for a restart."""
     before = exchange.broker.settings
     try:
-        after = load().exchange
+        scenario = load()
     except FirelaneError as problem:
         complain(f"settings not reloaded: {problem}")
         return
+    after = scenario.exchange
     waiting = [name for name in FIXED if getattr(before, name) != getattr(after, name)]
-    exchange.reload(replace(after, **{name: getattr(before, name) for name in waiting}))
+    settings = replace(after, **{name: getattr(before, name) for name in waiting})
+    scenario = replace(scenario, exchange=settings)
+    exchange.reload(scenario)
+    control.reload(scenario)
     later = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
     complain(f"settings reloaded{later}")
 

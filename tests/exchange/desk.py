@@ -19,10 +19,11 @@ from line import Line
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Phase
 from firelane.exchange.journal import Journal
+from firelane.exchange.lane import State
 from firelane.exchange.log import Log
 from firelane.exchange.log.record import FRAME_BYTES
-from firelane.exchange.session import State
 from firelane.mqtt.packets import V5
+from firelane.scenario.model import Scenario
 from firelane.scenario.settings import ExchangeSettings, Limits
 
 WALL_AHEAD_S = 1_000_000.0
@@ -38,12 +39,14 @@ class Desk:
         prompt: bool = True,
         segment_bytes: int = 2000,
         limits: dict[str, object] | None = None,
+        scenario: dict[str, object] | None = None,
         **settings: object,
     ) -> None:
         self.folder = folder
         self.prompt = prompt
         self.segment_bytes = segment_bytes
         self.settings = ExchangeSettings(limits=Limits(**(limits or {})), **settings)
+        self.scenario = Scenario(name="desk", exchange=self.settings, **(scenario or {}))
         self.now = 1000.0
         self.lines: list[Line] = []
         self._undeleted: list[int] = []
@@ -53,7 +56,7 @@ class Desk:
         durable = self.settings.durability == "fsync"
         cap_bytes = self.settings.limits.log_bytes
         self.log = Log.open(self.folder, cap_bytes=cap_bytes, segment_bytes=self.segment_bytes, sync=False)
-        self.broker = Broker(self.settings, Journal(self.log, durable=durable, wall_ahead_s=WALL_AHEAD_S))
+        self.broker = Broker(self.scenario, Journal(self.log, durable=durable, wall_ahead_s=WALL_AHEAD_S))
         self.broker.recover(self.now)
         writer = self.log._writer
         self._delete, writer._delete = writer._delete, self._undeleted.append
@@ -185,21 +188,40 @@ class Desk:
         return self.broker.sessions[client_id]
 
     def check(self) -> None:
+        self.broker.measure(self.now)
         counts, limits = self.broker.counts, self.broker.limits
-        assert counts.due == counts.delivered + sum(counts.dropped), "of the sessions that ended"
+        ended = counts.ended
+        assert ended.due == ended.delivered + sum(ended.dropped), "of the sessions that ended"
         assert counts.connected == sum(one.connection is not None for one in self.broker.sessions.values())
         for session in self.broker.sessions.values():
-            assert session.due == session.delivered + sum(session.dropped) + session.owed, session.client_id
-            assert all(count >= 0 for count in (session.due, session.delivered, *session.dropped))
+            totals = session.totals
+            assert totals.due == totals.delivered + sum(totals.dropped) + session.owed, session.client_id
+            assert all(count >= 0 for count in (totals.due, totals.delivered, *totals.dropped))
             assert all(one.packet_id == key for key, one in session.in_flight.items())
-            assert len(session.queue) <= limits.queue
-            assert session.queue_bytes == sum(one.message.size_bytes for one in session.queue)
-            assert set(session.resend) <= set(session.in_flight.values())
+            assert session.queued == len(waiting(session))
+            assert session.stored == sum(len(lane.backlog) for lane in session.lanes.values())
+            assert session.replaying == sum(lane.replay is not None for lane in session.lanes.values())
+            assert all(one.waiting for one in waiting(session))
             connection = session.connection
             if connection is not None:
+                again = [one for one in session.in_flight.values() if one.waiting]
                 assert connection.window_used >= 0
-                assert connection.window_used == len(session.in_flight) - len(session.resend)
-                assert not (connection.direct and (session.queue or session.resend))
+                assert connection.window_used == len(session.in_flight) - len(again)
+                assert not (connection.direct and session.waits)
+                for lane in session.lanes.values():
+                    assert lane.entry is None or lane.queue
+                    assert not lane.queue or lane.entry is not None or lane.blocked
+                    assert lane.blocked == (lane in session.blocked)
+                    in_mind = lane.queue or not lane.backlog or lane in session.link.hungry
+                    assert in_mind or not connection.writable, "forgotten in the log"
+            else:
+                assert session.queued == 0
+        for link in {one.link for one in self.broker.sessions.values() if one.connection is not None}:
+            here = [one for one in self.broker.sessions.values() if one.link is link and one.connection is not None]
+            queued = [one for session in here for one in waiting(session)]
+            assert link.queued == len(queued)
+            assert link.queued_bytes == sum(one.message.size_bytes for one in queued if one.message is not None)
+            assert link.queued <= link.most + 2 * limits.inflight + len(here)
         if self.broker._cleaning is None:
             self._check_log()
 
@@ -209,8 +231,9 @@ class Desk:
         holders, sizes, others = Counter(), {}, []
         for session in self.broker.sessions.values():
             others += [session, *session.subscriptions.values()]
-            held = [(one.location, one.size_bytes) for one in (*session.queue, *_unreleased(session))]
-            held += zip(session.backlog.locations(), session.backlog._sizes[session.backlog._head :], strict=True)
+            held = [(one.location, one.size_bytes) for one in {*waiting(session), *_unreleased(session)}]
+            for lane in session.lanes.values():
+                held += zip(lane.backlog.locations(), lane.backlog.sizes(), strict=True)
             for location, size_bytes in (*held, *session.received.values()):
                 if location:
                     holders[location] += 1
@@ -222,6 +245,10 @@ class Desk:
         assert not journal.watched
         needed = [*sizes.values(), *(one.size_bytes for one in others if one.location)]
         assert self.log.live_bytes == sum(needed) + FRAME_BYTES * len(needed)
+
+
+def waiting(session):
+    return [one for lane in session.lanes.values() for one in lane.queue]
 
 
 def _unreleased(session):

@@ -157,7 +157,7 @@ class Client:
     def _send(self, publication: Publication, packet_id: int, *, again: bool) -> None:
         publication.again |= again
         survived = again and publication.qos == 2 and packet_id in self.desk.session(self.name).received
-        before = {name: (one.due, bool(one.replays)) for name, one in self.desk.broker.sessions.items()}
+        before = {name: (one.totals.due, bool(one.replaying)) for name, one in self.desk.broker.sessions.items()}
         self.line.publish(publication.topic, publication.payload, qos=publication.qos, packet_id=packet_id,
                           retain=publication.retain, duplicate=again)  # fmt: skip
         if not survived:

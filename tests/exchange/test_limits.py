@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from firelane.exchange import journal, publishing
-from firelane.exchange.session import Dropped
+from firelane.exchange.lane import Dropped
 from firelane.mqtt.packets import V3, Ack, Disconnect, Kind, Publish
 from firelane.mqtt.reasons import Reason
 
@@ -78,7 +78,7 @@ def test_a_message_too_large_for_a_client_is_dropped_and_counted_and_the_next_on
     ben.publish("a", b"small", qos=qos)
     assert ann.take_in() == [b"small"]
     assert bea.take_in() == [bytes(100), b"small"]
-    assert desk.session("ann").dropped[Dropped.TOO_LARGE] == 1
+    assert desk.session("ann").totals.dropped[Dropped.TOO_LARGE] == 1
 
 
 def test_a_message_that_fits_only_without_an_alias_comes_without(desk):
@@ -98,7 +98,7 @@ def test_what_was_in_flight_and_has_become_too_large_is_dropped(desk, qos):
     ann = desk.lasting("ann", maximum_packet_size=50)
     assert ann.messages() == []
     session = desk.session("ann")
-    assert (session.dropped[Dropped.TOO_LARGE], len(session.in_flight)) == (1, 0)
+    assert (session.totals.dropped[Dropped.TOO_LARGE], len(session.in_flight)) == (1, 0)
 
 
 def test_a_packet_larger_than_allowed_ends_the_connection(make_desk):
@@ -129,7 +129,7 @@ def test_a_message_that_waits_too_long_in_memory_is_dropped(desk, qos):
     ann.full(False)
     (message,) = ann.messages()
     assert (message.payload, message.properties) == (b"long", {"message_expiry_interval": 20})
-    assert desk.session("ann").dropped[Dropped.EXPIRED] == 1
+    assert desk.session("ann").totals.dropped[Dropped.EXPIRED] == 1
 
 
 @pytest.mark.parametrize("crash", [True, False])
@@ -145,7 +145,7 @@ def test_a_message_that_waits_too_long_in_the_log_is_dropped(desk, crash):
     desk.pass_time(5)
     (message,) = desk.lasting("ann").messages()
     assert (message.payload, message.properties) == (b"long", {"message_expiry_interval": 20})
-    assert desk.session("ann").dropped[Dropped.EXPIRED] == 1
+    assert desk.session("ann").totals.dropped[Dropped.EXPIRED] == 1
 
 
 def test_a_fresh_message_has_all_its_time_left(desk):

@@ -74,7 +74,7 @@ def test_a_subscriber_is_led_through_qos_2(desk, version):
     (message,) = ann.messages()
     ann.ack(Kind.PUBREC, message.packet_id)
     assert ann.acks() == [(Kind.PUBREL, message.packet_id)]
-    assert desk.session("ann").delivered == 1
+    assert desk.session("ann").totals.delivered == 1
     ann.ack(Kind.PUBREC, message.packet_id)
     assert ann.acks() == [(Kind.PUBREL, message.packet_id)]
     ann.ack(Kind.PUBCOMP, message.packet_id)
@@ -129,7 +129,7 @@ def test_a_refused_message_counts_as_delivered_and_frees_its_identifier(desk):
     ann.ack(Kind.PUBREC, ann.messages()[0].packet_id, reason=Reason.QUOTA_EXCEEDED)
     assert ann.acks() == []
     assert not desk.session("ann").in_flight
-    assert desk.session("ann").delivered == 1
+    assert desk.session("ann").totals.delivered == 1
 
 
 def test_an_identifier_in_use_is_passed_over(desk):
@@ -151,7 +151,7 @@ def test_acknowledgements_of_nothing_change_nothing(desk, version):
         ann.ack(kind, packet_id)
     ann.ack(Kind.PUBREC, one.packet_id)  # a message of QoS 1
     assert set(desk.session("ann").in_flight) == {one.packet_id, two.packet_id}
-    assert desk.session("ann").delivered == 0
+    assert desk.session("ann").totals.delivered == 0
     ann.ack(Kind.PUBREC, two.packet_id)
     ann.ack(Kind.PUBREC, two.packet_id, reason=0x80)
     ann.ack(Kind.PUBACK, two.packet_id)
@@ -173,7 +173,7 @@ def test_an_answer_to_what_was_not_yet_sent_again_is_taken_once(desk, qos):
     if qos == 2:
         for one in reversed(first):
             ann.ack(Kind.PUBCOMP, one.packet_id)
-    assert desk.session("ann").delivered == 3
+    assert desk.session("ann").totals.delivered == 3
     assert desk.session("ann").owed == 0
     assert desk.session("other").owed == 3
     ben.publish("a", b"next", qos=qos)

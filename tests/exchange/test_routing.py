@@ -6,10 +6,11 @@ from collections import Counter
 
 import pytest
 
-from firelane.exchange.session import Dropped
+from firelane.exchange.lane import Dropped
 from firelane.exchange.system import SystemTopics
 from firelane.mqtt.packets import V3, Ack, Kind, Subscription
 from firelane.mqtt.reasons import Reason
+from firelane.scenario.model import Scenario
 from firelane.scenario.settings import AccessRule, ExchangeSettings
 
 
@@ -22,7 +23,7 @@ def test_overlapping_filters_bring_one_copy_at_the_highest_qos_with_all_identifi
     (message,) = ann.messages()
     assert message.qos == 2
     assert sorted(message.properties["subscription_identifier"]) == [1, 2]
-    assert desk.session("ann").due == 1
+    assert desk.session("ann").totals.due == 1
 
 
 def test_identifiers_survive_waiting_in_the_log(make_desk):
@@ -51,7 +52,7 @@ def test_no_local_keeps_a_clients_own_messages_from_it(desk):
         ann.publish("a/b", b"own", qos=qos)
     ben.publish("a/b", b"other", qos=1)
     assert ann.payloads() == [b"other"]
-    assert desk.session("ann").due == 1
+    assert desk.session("ann").totals.due == 1
 
 
 def test_no_local_on_one_filter_leaves_the_other_its_copy(desk):
@@ -149,7 +150,7 @@ def test_a_member_with_a_full_socket_is_passed_over(desk):
     for number in range(4):
         ben.publish("a", b"%d" % number)
     assert len(ann.messages()) == 4
-    assert desk.session("bea").due == 0
+    assert desk.session("bea").totals.due == 0
 
 
 def test_an_absent_member_is_passed_over_while_another_is_there(desk):
@@ -166,9 +167,13 @@ def test_an_absent_member_is_passed_over_while_another_is_there(desk):
     assert desk.session("ann").owed == 2
     assert desk.session("bea").owed == 6  # those in flight among them
     ben.publish("a", b"", qos=0)
-    dropped = Counter(sum(desk.session(name).dropped) for name in ("ann", "bea"))
+    dropped = Counter(sum(desk.session(name).totals.dropped) for name in ("ann", "bea"))
     assert dropped == {0: 1, 1: 1}
-    assert desk.session("ann").dropped[Dropped.DISCONNECTED] + desk.session("bea").dropped[Dropped.DISCONNECTED] == 1
+    assert (
+        desk.session("ann").totals.dropped[Dropped.DISCONNECTED]
+        + desk.session("bea").totals.dropped[Dropped.DISCONNECTED]
+        == 1
+    )
 
 
 def test_a_group_that_empties_is_no_more(desk):
@@ -289,7 +294,7 @@ def test_new_rules_hold_for_those_who_are_there(make_desk):
     ann.subscribe("a/#")
     ben.publish("a/secret", b"1")
     ben.publish("a/open", b"1")
-    desk.broker.reload(ExchangeSettings(access=SECRETS), desk.now)
+    desk.broker.reload(Scenario(name="desk", exchange=ExchangeSettings(access=SECRETS)), desk.now)
     ben.publish("a/secret", b"2")
     ben.publish("a/open", b"2")
     assert [one.payload for one in ann.messages() if one.topic == "a/secret"] == [b"1"]

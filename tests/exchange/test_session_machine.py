@@ -78,7 +78,7 @@ class Sessions(RuleBasedStateMachine):
                 publication.owe(client.name, client.state.session, qos)
             due, replaying = before.get(client.name, (0, False))
             if not replaying and client.name in self.desk.broker.sessions:
-                assert self.desk.session(client.name).due == due + len(wanted)
+                assert self.desk.session(client.name).totals.due == due + len(wanted)
 
     def online(self):
         return [one for one in self.clients.values() if one.line is not None]

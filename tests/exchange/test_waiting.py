@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.exchange import delivering
-from firelane.exchange.session import Dropped
+from firelane.exchange import serving
+from firelane.exchange.lane import Dropped
 from firelane.mqtt.packets import V3, Kind, Subscription
 
 
@@ -31,7 +31,7 @@ def test_a_full_window_holds_the_rest_back_until_something_is_acknowledged(desk,
     ann.subscribe("a", qos=2)
     fill(ben, "a", range(5), qos)
     first, second = ann.messages()
-    assert len(desk.session("ann").queue) == 3
+    assert desk.session("ann").queued == 3
     if qos == 1:
         ann.ack(Kind.PUBACK, first.packet_id)
     else:
@@ -96,7 +96,7 @@ def test_qos_0_beyond_the_queue_is_dropped_and_counted(make_desk, durability):
     ann.subscribe("a")
     ann.full()
     fill(ben, "a", range(10), 0)
-    assert desk.session("ann").dropped[Dropped.OVERFLOW] == 6
+    assert desk.session("ann").totals.dropped[Dropped.OVERFLOW] == 6
     ann.full(False)
     assert ann.payloads() == texts(range(4))
 
@@ -108,8 +108,8 @@ def test_the_queue_is_bounded_in_bytes_too(make_desk):
     ann.full()
     for _ in range(10):
         ben.publish("a", bytes(1000))
-    assert desk.session("ann").queue_bytes < 3000 + 1300
-    assert desk.session("ann").dropped[Dropped.OVERFLOW] == 7
+    assert desk.session("ann").link.queued_bytes < 3000 + 1300
+    assert desk.session("ann").totals.dropped[Dropped.OVERFLOW] == 7
 
 
 @pytest.mark.parametrize("lasting", [True, False])
@@ -121,8 +121,8 @@ def test_qos_1_and_2_beyond_the_queue_wait_in_the_log_and_come_back_in_order(mak
     ann.full()
     fill(ben, "a", range(20), qos)
     session = desk.session("ann")
-    assert (len(session.queue), len(session.backlog)) == (4, 16)
-    assert sum(session.dropped) == 0
+    assert (session.queued, session.stored) == (4, 16)
+    assert sum(session.totals.dropped) == 0
     ann.full(False)
     assert ann.take_in() == texts(range(20))
     assert desk.log.live_bytes == (0 if durability == "memory" or not lasting else session.size_bytes +
@@ -148,8 +148,8 @@ def test_who_is_away_is_kept_qos_1_and_2_but_not_0(make_desk, durability):
     for number in range(9):
         ben.publish("a", b"%d" % number, qos=number % 3)
     session = desk.session("ann")
-    assert session.dropped[Dropped.DISCONNECTED] == 3
-    assert not session.queue  # memory keeps only where they are
+    assert session.totals.dropped[Dropped.DISCONNECTED] == 3
+    assert not session.queued  # memory keeps only where they are
     ann = desk.lasting("ann")
     assert ann.take_in() == texts([1, 2, 4, 5, 7, 8])
 
@@ -161,7 +161,7 @@ def test_what_waited_in_memory_waits_in_the_log_once_the_client_is_gone(make_des
     fill(ben, "a", range(9), 1)
     ann.drop()
     session = desk.session("ann")
-    assert (len(session.in_flight), len(session.queue), len(session.backlog)) == (2, 0, 7)
+    assert (len(session.in_flight), session.queued, session.stored) == (2, 0, 7)
     assert desk.lasting("ann").take_in() == texts(range(9))
 
 
@@ -183,7 +183,7 @@ def test_what_a_lost_connection_still_held_of_qos_0_is_counted_as_dropped(desk):
     fill(ben, "a", range(3), 0)
     ann.drop()
     session = desk.session("ann")
-    assert (session.due, session.dropped[Dropped.DISCONNECTED], session.owed) == (3, 3, 0)
+    assert (session.totals.due, session.totals.dropped[Dropped.DISCONNECTED], session.owed) == (3, 3, 0)
 
 
 # ------------------------------------------------------------------------------------------------ retained
@@ -228,9 +228,9 @@ def test_retained_messages_are_pulled_one_by_one_as_there_is_room(desk):
     ann = desk.lasting("ann", receive_maximum=2)
     ann.subscribe("r/#", qos=1)
     session = desk.session("ann")
-    assert (session.due, len(session.queue)) == (3, 1)
+    assert (session.totals.due, session.queued) == (3, 1)
     assert len(ann.take_in()) == 50
-    assert session.due == 50
+    assert session.totals.due == 50
 
 
 def test_more_retained_messages_than_a_socket_takes_at_once_all_arrive(desk):
@@ -283,7 +283,7 @@ def test_a_replay_goes_on_while_retained_messages_come_and_go(desk):
 
 
 def test_a_long_search_for_retained_messages_is_done_in_steps(desk, monkeypatch):
-    monkeypatch.setattr(delivering, "MOST_STEPS", 2)
+    monkeypatch.setattr(serving, "MOST_STEPS", 2)
     ben, ann = desk.join("ben"), desk.join("ann")
     for number in range(20):
         ben.publish(f"a/b/{number}/c/{'x' if number % 7 == 0 else 'y'}", b"%d" % number, retain=True)

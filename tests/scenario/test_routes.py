@@ -118,7 +118,14 @@ def test_wire_bytes_are_payload_and_what_mqtt_and_the_layers_below_add():
 @pytest.mark.parametrize(("remaining", "length_bytes"), [(127, 1), (128, 2), (16_383, 2), (16_384, 3), (2_097_152, 4)])
 def test_the_length_field_grows_with_the_packet(remaining, length_bytes):
     payload = remaining - 2 - 1 - 1  # topic length, the topic "a", an empty property list
-    assert wire_bytes(payload, "a", Link()) == 1 + length_bytes + remaining + 66
+    packet_bytes = 1 + length_bytes + remaining
+    assert wire_bytes(payload, "a", Link()) == pytest.approx(packet_bytes + 66 * max(1, packet_bytes / 1448))
+
+
+def test_headers_of_a_large_message_are_those_of_its_segments():
+    """Ten messages of 10 000 bytes fill 70 segments of 1448 bytes of data, on a link that is never idle."""
+    ten = 10 * wire_bytes(10_000, "a/b", Link())
+    assert ten == pytest.approx(10 * (10_000 + 1 + 2 + 2 + 3 + 1) + 66 * 70, abs=66)
 
 
 @pytest.mark.parametrize("overhead", ["auto", 0, "40 B"])

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from firelane.errors import ScenarioError
 from firelane.predict import predict
 from firelane.scenario import Scenario, from_data, from_text
+from firelane.scenario.need import NeedChange
 from firelane.scenario.save import to_text
 from firelane.scenario.settings import (
     AccessRule,
+    Cap,
     ExchangeSettings,
     Limits,
+    Profile,
     Tls,
     Token,
     Upstream,
@@ -35,6 +38,10 @@ exchange:
     - {{who: command, filter: "#", allow: [publish, subscribe]}}
   users: {{commander: {{password: "{HASH}", roles: [command]}}, pump: {{}}}}
   tokens: {{grafana: {{token: s3cret-t0ken, roles: [read, operate]}}}}
+  profiles:
+    urgent: {{for: [commander, command], need: {{weight: 4, max_delay: 500 ms, keep: latest}}}}
+    curve: {{need: {{utility: piecewise, points: [[0, 0], [0.5, 0.75], [1, 1]], category: a b}}}}
+  caps: {{"*": {{weight: 2, min_share: 0.25, priority: 3}}, command: {{}}}}
   limits: {{packet: 2 MB, inflight: 10, queue: 20, queue_size: 3 MB, subscriptions: 30, publish_rate: 1 kHz,
            connect_rate: 100 Hz, connections: 40, retained: 50, log: 2 GB, session_expiry: 7 d, topic_aliases: 60}}
   durability: memory
@@ -54,6 +61,15 @@ SETTINGS = ExchangeSettings(
     ),
     users={"commander": User(password=HASH, roles=("command",)), "pump": User()},
     tokens={"grafana": Token(token="s3cret-t0ken", roles=("read", "operate"))},
+    profiles={
+        "urgent": Profile(
+            clients=("commander", "command"), need=NeedChange(weight=4.0, max_delay_s=0.5, keep="latest")
+        ),
+        "curve": Profile(
+            need=NeedChange(utility="piecewise", points=((0.0, 0.0), (0.5, 0.75), (1.0, 1.0)), category="a b")
+        ),
+    },
+    caps={"*": Cap(weight=2.0, min_share=0.25, priority=3), "command": Cap()},
     limits=Limits(
         packet_bytes=2_000_000,
         inflight=10,
@@ -110,6 +126,7 @@ def test_a_name_is_enough_and_everything_else_has_its_documented_default():
     assert from_text("name: n").exchange == settings("{}") == expected
     assert (expected.keep_alive_s, expected.anonymous, expected.durability) == (None, "loopback", "fsync")
     assert (expected.access, expected.users, expected.tokens) == ((), {}, {})
+    assert (expected.profiles, expected.caps) == ({}, {})
     assert (expected.tls, expected.websocket, expected.upstream) == (None, None, None)
     assert expected.system_interval_s == 10
     limits = expected.limits
@@ -169,6 +186,35 @@ def test_what_works_on_topics_refuses_a_file_that_only_serves(verb):
         ("{tokens: {a: {token: 'two words'}}}", "tokens.a.token", "letters, digits"),
         ("{tokens: {a: {token: é}}}", "tokens.a.token", "letters, digits"),
         ("{tokens: {a: {token: b, roles: [root]}}}", "tokens.a.roles.0", "is not one of 'read'"),
+        # Profiles and caps.
+        ("{profiles: {a: {fro: [b], need: {}}}}", "profiles.a.fro", "did you mean for?"),
+        ("{profiles: {a: {need: {wieght: 2}}}}", "profiles.a.need.wieght", "did you mean weight?"),
+        ("{profiles: {a: {for: [b]}}}", "profiles.a.need", "missing"),
+        ("{profiles: {a: {for: b, need: {}}}}", "profiles.a.for", "is not a list"),
+        ("{profiles: {a: {for: [''], need: {}}}}", "profiles.a.for.0", "is empty"),
+        ("{profiles: {a: {need: fast}}}", "profiles.a.need", "is not a mapping"),
+        ("{profiles: {a: {need: {weight: heavy}}}}", "profiles.a.need.weight", "is not a weight"),
+        ("{profiles: {a: {need: {max_delay: soon}}}}", "profiles.a.need.max_delay", "is not a duration"),
+        ("{profiles: {a: {need: {min_share: 2}}}}", "profiles.a.need.min_share", "out of range for a share"),
+        ("{profiles: {a: {need: {utility: cubic}}}}", "profiles.a.need.utility", "is not one of 'log'"),
+        ("{profiles: {a: {need: {keep: some}}}}", "profiles.a.need.keep", "is not one of 'all' or 'latest'"),
+        ("{profiles: {a: {need: {category: ''}}}}", "profiles.a.need.category", "1 to 100 printable characters"),
+        ("{profiles: {a: {need: {category: 5}}}}", "profiles.a.need.category", "is not text"),
+        ("{profiles: {a: {need: {points: 5}}}}", "profiles.a.need.points", "write [share, value] pairs"),
+        ("{profiles: {a: {need: {knee: 0.5}}}}", "profiles.a", "knee shapes a saturating or step utility, not log"),
+        ("{profiles: {a: {need: {utility: piecewise}}}}", "profiles.a", "go together; give both"),
+        ("{profiles: {a/b: {need: {}}}}", "profiles.a/b", "one level of a filter; use letters and digits"),
+        ("{profiles: {a+: {need: {}}}}", "profiles.a+", "one level of a filter; use letters and digits"),
+        ("{profiles: {'': {need: {}}}}", "profiles", "one level of a filter; use letters and digits"),
+        ("{caps: {'*': {wieght: 2}}}", "caps.*.wieght", "did you mean weight?"),
+        ("{caps: {'*': {weight: heavy}}}", "caps.*.weight", "is not a weight"),
+        ("{caps: {'*': {min_share: 150 %}}}", "caps.*.min_share", "out of range for a share"),
+        ("{caps: {'*': {priority: -1}}}", "caps.*.priority", "greater than or equal to 0"),
+        ("{caps: {'*': {priority: top}}}", "caps.*.priority", "is not a whole number"),
+        ("{caps: {'*': {priority: true}}}", "caps.*.priority", "is not a whole number"),
+        ("{caps: {'*': 5}}", "caps.*", "is not a mapping"),
+        ("{caps: {crew: {}}}", "", 'no user has the role "crew"; name a role of users, or "*"'),
+        ("{users: {ann: {}}, caps: {ann: {}}}", "", 'no user has the role "ann"'),
         # Numbers.
         ("{keep_alive: sixty}", "keep_alive", "is not a duration"),
         ("{keep_alive: 0.5 s}", "keep_alive", "whole seconds up to 65535"),
@@ -204,6 +250,19 @@ def test_a_bad_setting_gets_one_line_naming_the_key_and_the_remedy(text, key, wo
     message = problem_of(text)
     assert message.startswith(f"exchange.{key}" if key else "exchange: ")
     assert words in message
+
+
+def test_a_profile_must_have_a_name_that_can_be_written():
+    with pytest.raises(ScenarioError, match=r"exchange\.profiles.*one level of a filter"):
+        from_data({"name": "n", "exchange": {"profiles": {"\ud800": {"need": {}}}}})
+
+
+def test_a_change_of_a_need_holds_what_fits_into_a_packet():
+    line = [[n / 64, n / 64] for n in range(65)]
+    change = {"utility": "piecewise", "points": line}
+    assert "65 points are more than 64" in problem_of(f"{{profiles: {{a: {{need: {change}}}}}}}")
+    change["points"] = line[:1] + line[2:]
+    assert len(settings(f"{{profiles: {{a: {{need: {change}}}}}}}").profiles["a"].need.points) == 64
 
 
 def test_a_user_must_have_a_name_that_can_be_written():
@@ -284,6 +343,12 @@ def test_settings_are_written_as_a_person_would_and_come_back():
         "    pump: {}\n"
         "  tokens:\n"
         "    grafana: {token: s3cret-t0ken, roles: [read, operate]}\n"
+        "  profiles:\n"
+        "    urgent: {for: [commander, command], need: {weight: 4, max_delay: 500 ms, keep: latest}}\n"
+        "    curve: {need: {utility: piecewise, points: [[0, 0], [0.5, 0.75], [1, 1]], category: a b}}\n"
+        "  caps:\n"
+        '    "*": {weight: 2, min_share: 0.25, priority: 3}\n'
+        "    command: {}\n"
         "  limits: {packet: 2 MB, inflight: 10, queue: 20, queue_size: 3 MB, subscriptions: 30, publish_rate: 1 kHz, "
         "connect_rate: 100 Hz, connections: 40, retained: 50, log: 2 GB, session_expiry: 7 d, topic_aliases: 60}\n"
         "  durability: memory\n"
@@ -317,6 +382,8 @@ def test_any_settings_come_back_exactly(name, secret, seconds, count, size, rate
         access=(AccessRule(who=name, filter="a b/+/#", deny=("subscribe",)),),
         users={name: User(password=HASH, roles=(name,))},
         tokens={name: Token(token="t=")},
+        profiles={"p": Profile(clients=(name,), need=NeedChange(max_delay_s=duration, weight=rate))},
+        caps={name: Cap(weight=rate, priority=seconds)},
         limits=Limits(
             packet_bytes=size, inflight=count, queue=count, queue_bytes=size * 7, publish_hz=rate,
             connect_hz=rate, log_bytes=size * 11, session_expiry_s=duration, topic_aliases=count,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from web_side import asked, bearer, guest, tokens, until, user, web_side
 
-from firelane.web import clients, monitoring, retained
+from firelane.scenario.model import Scenario
+from firelane.web import clients, lanes, monitoring, planning, retained
 from firelane.web.app import make_app
 
 OPEN = {"/healthz", "/readyz"}
@@ -21,7 +22,7 @@ def basic(name, password):
 
 
 def endpoints():
-    return [route for module in (clients, monitoring, retained) for route in module.router.routes]
+    return [route for module in (clients, lanes, monitoring, planning, retained) for route in module.router.routes]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_a_reload_changes_who_may_do_what(tmp_path):
     with web_side(tmp_path, tokens=tokens(operator="operate")) as side:
         assert side.http.delete(CHANGES[0], headers=bearer("operator")).status_code == 404
         settings = replace(side.exchange.broker.settings, tokens={}, users={"ada": user("new", "read")})
-        side.call(side.exchange.reload, settings)
+        side.call(side.exchange.reload, Scenario(name="web", exchange=settings))
         assert side.http.delete(CHANGES[0], headers=bearer("operator")).status_code == 401
         assert side.http.get("/metrics", headers=basic("ada", "new")).status_code == 200
 

@@ -18,6 +18,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from firelane.exchange.run import Exchange, running
+from firelane.scenario.model import Scenario
 from firelane.scenario.settings import ExchangeSettings, Token, User
 from firelane.web.app import make_app
 from firelane.web.server import serving
@@ -74,7 +75,9 @@ def _run(folder: Path, settings: ExchangeSettings, started: Future) -> None:
     async def main():
         stop = asyncio.Event()
         async with (
-            running(settings, host=HOST, mqtt_port=0, data_dir=folder, tell=lambda line: None) as exchange,
+            running(
+                Scenario(name="web", exchange=settings), host=HOST, mqtt_port=0, data_dir=folder, tell=lambda line: None
+            ) as exchange,
             serving(make_app(exchange), HOST, 0) as url,
         ):
             http = httpx.Client(base_url=url, timeout=PATIENCE_S)

@@ -8,26 +8,41 @@ Whoever drives it calls, after each event, `take_dirty` and writes what it finds
 from __future__ import annotations
 
 import heapq
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from firelane.errors import PlanError
 from firelane.exchange import connecting, publishing, subscribing
 from firelane.exchange.access import Access, Identity, Verdict
+from firelane.exchange.answering import Answering
 from firelane.exchange.cleaning import Cleaning
 from firelane.exchange.connection import Connection, Phase
 from firelane.exchange.counts import Counts
 from firelane.exchange.delivering import Delivering
 from firelane.exchange.journal import Journal
-from firelane.exchange.message import NEVER, Message
+from firelane.exchange.lane import Lane
+from firelane.exchange.links import Links
+from firelane.exchange.measuring import Measuring
+from firelane.exchange.message import NEVER, Message, Numbers
+from firelane.exchange.needs import NeedError, Needs, asked
+from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.recovery import Recovery
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Routes
-from firelane.exchange.session import Session
+from firelane.exchange.serving import Serving
+from firelane.exchange.session import Session, Subscription
+from firelane.exchange.treatment import Treatment
+from firelane.metrics import Metrics
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
-from firelane.scenario.settings import ExchangeSettings
+from firelane.scenario.model import Scenario
+from firelane.scenario.plan import Plan
 
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
@@ -39,8 +54,11 @@ _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 class Broker:
     """All sessions and what happens to them."""
 
-    def __init__(self, settings: ExchangeSettings, journal: Journal) -> None:
-        self.settings = settings
+    def __init__(self, scenario: Scenario, journal: Journal) -> None:
+        self.settings = settings = scenario.exchange
+        self.links = Links(scenario, settings.limits)
+        self.needs = Needs(settings, scenario)
+        self.treatment = Treatment(scenario, None)
         self.limits = settings.limits
         self.access = Access(settings)
         self.journal = journal
@@ -50,7 +68,14 @@ class Broker:
         self.connections: dict[Connection, None] = {}
         self.routes = Routes(self._may_receive)
         self.retained = RetainedMessages(self._may_receive)
-        self.delivering = Delivering(settings.limits, journal, self.retained, self.counts)
+        self.boot = secrets.randbits(64)
+        self.changed = 0  # grows when subscriptions, needs or links change
+        self.lately, self.since_plan = Measuring(0.0), Measuring(0.0)
+        self.numbers = Numbers()
+        self.outboxes = Outboxes(journal)
+        self.serving = Serving(journal, self.retained, self.outboxes, self.numbers)
+        self.answering = Answering(journal, self.outboxes, self.serving)
+        self.delivering = Delivering(journal, self.outboxes, self.serving, self.numbers, boot=self.boot)
         self._timers: list[tuple[float, int]] = []  # when, and the number of the session
         self.to_check: list[Connection] = []  # whose password is to be checked
         self.stalled: dict[Connection, None] = {}  # not read from for a while
@@ -65,7 +90,7 @@ class Broker:
     def recover(self, now: float) -> None:
         """Take up where the log ends. Sessions that were connected when it ended have just lost their connection."""
         recovered = Recovery(self.journal).run()
-        self.delivering.sequence = recovered.last_sequence
+        self.numbers.last = recovered.last_sequence
         self._last_number = recovered.last_number
         for session in recovered.sessions:
             self.sessions[session.client_id] = self.by_number[session.number] = session
@@ -159,7 +184,7 @@ class Broker:
                 elif first == 0x40 and length == 2 and connection.fast:  # PUBACK without a reason
                     session = connection.session
                     assert session is not None
-                    self.delivering.acknowledged(session, data[body] << 8 | data[body + 1], now)
+                    self.answering.acknowledged(session, data[body] << 8 | data[body + 1], now)
                     at = stop
                     continue
                 if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
@@ -202,14 +227,15 @@ class Broker:
         session = connection.session
         if session is not None and session.connection is connection:
             if writable:
-                self.delivering.pump(session, now)
+                self.serving.resume(session, now)
             else:
                 connection.direct = False
 
     def committed(self, position: int, now: float) -> None:
         """The log is safe up to here."""
         self.journal.committed = position
-        self.delivering.committed(now)
+        for session in self.outboxes.committed():
+            self.serving.resume(session, now)
 
     def tick(self, now: float) -> None:
         """Time has passed: wills, sessions that expire, clients that fell silent or may go on. Ten times a second."""
@@ -221,6 +247,7 @@ class Broker:
                 connecting.when_due(self, session, now)
         if now >= self._look_for_silence_at:
             self._look_for_silence_at = now + 1.0
+            self.measure(now)
             for connection in list(self.connections):
                 self._check_silence(connection, now)
         for connection in list(self.deferring) if not self.journal.refusing else ():
@@ -243,9 +270,9 @@ class Broker:
 
     def take_dirty(self) -> list[Connection]:
         """The connections that have something to write or are to be closed."""
-        dirty = self.delivering.dirty
+        dirty = self.outboxes.dirty
         if dirty:
-            self.delivering.dirty = []
+            self.outboxes.dirty = []
         return dirty
 
     def take_output(self, connection: Connection) -> bytes:
@@ -254,11 +281,6 @@ class Broker:
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         self.counts.packets_sent += len(outbox)
         self.counts.bytes_sent += len(data)
-        if connection.unsent:
-            session = connection.session
-            assert session is not None
-            session.delivered += connection.unsent
-            connection.unsent = 0
         outbox.clear()
         connection.outbox_bytes = 0
         return data
@@ -267,7 +289,7 @@ class Broker:
         """The socket has had its turn: what waits for room may follow."""
         session = connection.session
         if session is not None and session.waits:
-            self.delivering.pump(session, now)
+            self.serving.resume(session, now)
 
     def kick(self, client_id: str, now: float) -> bool:
         """Close a client's connection on somebody's order."""
@@ -303,13 +325,16 @@ class Broker:
             served = connection.upstream is None
             connecting.disconnect(self, connection, Reason.SERVER_SHUTTING_DOWN if served else Reason.SUCCESS)
 
-    def reload(self, settings: ExchangeSettings, now: float) -> None:
+    def reload(self, scenario: Scenario, now: float) -> None:
         """Go on with other settings: roles, rules and limits hold from now on for those who are connected, too.
 
         A subscription that is no longer allowed stays, but brings nothing. Users who are no more are let go.
         """
-        self.settings = settings
-        self.limits = self.delivering.limits = settings.limits
+        self.settings = settings = scenario.exchange
+        self.links = Links(scenario, settings.limits)
+        self.needs = Needs(settings, scenario)
+        self.treatment = Treatment(scenario, self.treatment.plan)
+        self.limits = settings.limits
         self.access = Access(settings)
         for connection in self.connections:
             connection.allowed = set() if settings.access else None
@@ -320,6 +345,9 @@ class Broker:
             if session.connection is not None and session.connection.user is None and not known:
                 connecting.disconnect(self, session.connection, Reason.NOT_AUTHORIZED)
                 connecting.closed(self, session.connection, now)
+            if session.connection is not None:
+                self.seat(session, session.connection, now)
+                self.serving.resume(session, now)
         self.routes.forget_all()
 
     def _judge(self, session: Session) -> None:
@@ -341,9 +369,7 @@ class Broker:
 
     def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
         """A message with the next number."""
-        delivering = self.delivering
-        delivering.sequence += 1
-        return Message(topic, payload, qos, retain, publisher, delivering.sequence)
+        return Message(topic, payload, qos, retain, publisher, self.numbers.next())
 
     def new_session(self, client_id: str, identity: Identity) -> Session:
         """A session that nobody had before."""
@@ -352,9 +378,88 @@ class Broker:
         self.sessions[client_id] = self.by_number[session.number] = session
         return session
 
+    def seat(self, session: Session, connection: Connection, now: float) -> None:
+        """Find out which of the scenario's subscribers a client is, and put it on its link."""
+        before = session.link
+        session.subscriber = self.links.subscriber(session.identity, connection.address)
+        link = self.links.link(session.subscriber, before)
+        if link is not before:
+            self.answering.sit_on(session, link, now)
+        for subscription in session.subscriptions.values():
+            self.grant(subscription)
+        treated_anew = [self.treat(session, lane) for lane in session.lanes.values()]
+        session.rank()
+        if any(treated_anew) or (link is not before and session.subscriptions):
+            self.routes.choose()
+
+    def grant(self, subscription: Subscription) -> None:
+        """Look anew at what a subscription needs; a profile that is no more is as if it had not been named."""
+        session = subscription.session
+        who = (session.identity, session.subscriber, subscription.filter)
+        try:
+            granted = self.needs.granted(*who, subscription.profile, asked(subscription.wishes))
+        except (NeedError, KeyError):
+            granted = self.needs.granted(*who, None, {})
+        subscription.lane.want(granted.need, granted.best_class)
+        self.changed += 1
+
+    def treat(self, session: Session, lane: Lane) -> bool:
+        """Give a lane the class and the drop rate that the plan has for it; whether that is something new."""
+        before = (lane.klass, lane.threshold)
+        flow, klass, drop_rate = self.treatment.of(session.subscriber or session.client_id, lane.filter)
+        klass = max(klass, lane.best_class)
+        if klass != lane.klass and session.link is not None:
+            session.link.move(lane, klass)
+        lane.treat(klass, drop_rate, flow)
+        return before != (lane.klass, lane.threshold)
+
+    def measure(self, now: float) -> None:
+        """Count the delays that lanes have noted. Once a second or so, as they take room."""
+        timed, self.serving.timed = self.serving.timed, []
+        for lane in timed:
+            delays_s = np.array(lane.delays_s)
+            del lane.delays_s[:]
+            self._note_delays(lane, delays_s)
+        passings, self.serving.passings = self.serving.passings, []
+        for passing in passings:
+            for lane, delays_s in passing.fold():
+                self._note_delays(lane, delays_s)
+
+    def _note_delays(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
+        self.lately.fold(lane, delays_s)
+        self.since_plan.fold(lane, delays_s)
+
+    def metrics(self, now: float, *, lately: bool) -> Metrics:
+        """What became of every subscription since the plan in force was applied, or in the last while."""
+        self.measure(now)
+        plan = self.treatment.plan
+        version = None if plan is None else plan.version
+        window = self.lately if lately else self.since_plan
+        name = self.links.scenario.name
+        return window.metrics(name, self.sessions.values(), self.links.shared(), now, version)
+
+    def apply(self, plan: Plan, now: float) -> None:
+        """Treat every lane as a plan says. Nobody is disconnected, nothing that waits is lost or reordered."""
+        in_force = self.treatment.plan
+        if in_force is not None and plan.version <= in_force.version:
+            raise PlanError(f"version {plan.version} is not newer than the plan in force, {in_force.version}")
+        self.measure(now)
+        self.treatment = Treatment(self.links.scenario, plan)
+        for session in self.sessions.values():
+            for lane in session.lanes.values():
+                self.treat(session, lane)
+            session.rank()
+        self.routes.choose()
+        self.since_plan.restart(self.sessions.values(), self.links.shared(), now)
+
+    def wake(self, now: float) -> None:
+        """A link may be free for what waits on it."""
+        self.serving.wake(now)
+
     def session_ended(self, session: Session) -> None:
         """Forget a session."""
-        self.counts.add(session)
+        self.changed += 1
+        self.counts.ended.add(session.totals)
         del self.by_number[session.number]
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
@@ -402,7 +507,7 @@ class Broker:
             connecting.handle_connect(self, connection, packet, now)
             return
         if first == 0xC0 and not body:
-            self.delivering.write(connection, _PINGRESP)
+            self.outboxes.write(connection, _PINGRESP)
             return
         if first >> 4 == Kind.CONNECT:  # MQTT-3.1.0-2, whatever is in it
             raise protocol_error("a second CONNECT")
@@ -411,24 +516,24 @@ class Broker:
         assert session is not None
         match packet:
             case Ack(kind=Kind.PUBACK):
-                self.delivering.acknowledged(session, packet.packet_id, now)
+                self.answering.acknowledged(session, packet.packet_id, now)
             case Ack(kind=Kind.PUBREC) if packet.reason >= Reason.UNSPECIFIED_ERROR:
-                self.delivering.acknowledged(session, packet.packet_id, now)
+                self.answering.acknowledged(session, packet.packet_id, now)
             case Ack(kind=Kind.PUBREC):
-                reason = self.delivering.received(session, packet.packet_id)
+                reason = self.answering.received(session, packet.packet_id)
                 if reason:
                     answer = Ack(kind=Kind.PUBREL, packet_id=packet.packet_id, reason=reason)
-                    self.delivering.write(connection, encode(answer, connection.version))
+                    self.outboxes.write(connection, encode(answer, connection.version))
             case Ack(kind=Kind.PUBREL):
                 publishing.handle_pubrel(self, connection, packet)
             case Ack(kind=Kind.PUBCOMP):
-                self.delivering.completed(session, packet.packet_id, now)
+                self.answering.completed(session, packet.packet_id, now)
             case Subscribe():
                 subscribing.handle_subscribe(self, connection, packet, now)
             case Unsubscribe():
                 subscribing.handle_unsubscribe(self, connection, packet)
             case Ping(kind=Kind.PINGREQ):
-                self.delivering.write(connection, _PINGRESP)
+                self.outboxes.write(connection, _PINGRESP)
             case Disconnect():
                 connecting.handle_disconnect(self, connection, packet, now)
             case Auth():

@@ -12,9 +12,10 @@ import numpy as np
 
 from firelane.exchange import records
 from firelane.exchange.journal import PUBLISHER, Journal
+from firelane.exchange.lane import State
 from firelane.exchange.records import Record
 from firelane.exchange.retained import RetainedMessages
-from firelane.exchange.session import Session, State
+from firelane.exchange.session import Session
 
 RECORDS_A_STEP = 100
 
@@ -46,10 +47,11 @@ class Cleaning:
         held: dict[int, set[int]] = {}
         moved_here = set(known_by.values())
         for session in self._sessions.values():
-            mine = [one.location for one in session.queue]
-            mine += [one.location for one in session.in_flight.values() if one.state is not State.RELEASED]
-            waiting = np.frombuffer(session.backlog.locations(), np.uint64)
-            mine += waiting[waiting >> np.uint64(32) <= segment].tolist()
+            mine = [one.location for one in session.in_flight.values() if one.state is not State.RELEASED]
+            for lane in session.lanes.values():
+                mine += [one.location for one in lane.queue]
+                waiting = np.frombuffer(lane.backlog.locations(), np.uint64)
+                mine += waiting[waiting >> np.uint64(32) <= segment].tolist()
             for location in mine:
                 if location >> 32 == segment or location in moved_here:
                     held.setdefault(location, set()).add(session.number)

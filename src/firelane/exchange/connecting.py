@@ -111,7 +111,7 @@ def refuse(broker: Broker, connection: Connection, reason: Reason) -> None:
     """CONNACK with a reason, then the end."""
     broker.counts.connections_refused += 1
     code = reason if connection.version == V5 else _RETURN_CODES.get(reason, 3)
-    broker.delivering.write(connection, encode(Connack(reason=code), connection.version))
+    broker.outboxes.write(connection, encode(Connack(reason=code), connection.version))
     connection.phase = Phase.CLOSING
     connection.reason = reason
 
@@ -137,13 +137,14 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
         broker.journal.session(session)
     broker.connected(connection)
     properties = _announced(broker, session, packet, assigned) if connection.version == V5 else {}
-    broker.delivering.write(
+    broker.outboxes.write(
         connection, encode(Connack(session_present=present, properties=properties), connection.version)
     )
     connection.unacknowledged = len(session.received)
     if present:
         connection.last_record = broker.journal.appended  # the log may not have yet what it received or forgot before
-    broker.delivering.pump(session, now)
+    broker.seat(session, connection, now)
+    broker.answering.attach(session, now)
 
 
 def _session(broker: Broker, packet: Connect, identity: Identity, now: float) -> tuple[Session, bool]:
@@ -212,9 +213,9 @@ def disconnect(broker: Broker, connection: Connection, reason: Reason, problem: 
     if connection.phase is Phase.OPEN and connection.version == V5:
         properties = {"reason_string": problem} if problem and connection.problem_information else {}
         wire = encode(Disconnect(reason=reason, properties=properties), V5)
-        broker.delivering.write(connection, wire if len(wire) <= connection.largest_out else b"")
+        broker.outboxes.write(connection, wire if len(wire) <= connection.largest_out else b"")
     else:
-        broker.delivering.write(connection, b"")
+        broker.outboxes.write(connection, b"")
     connection.phase = Phase.CLOSING
     connection.reason = reason
 
@@ -231,7 +232,7 @@ def handle_disconnect(broker: Broker, connection: Connection, packet: Disconnect
     if packet.reason != Reason.DISCONNECT_WITH_WILL:
         session.will = None
     connection.phase = Phase.CLOSING
-    broker.delivering.dirty.append(connection)
+    broker.outboxes.dirty.append(connection)
     closed(broker, connection, now)
 
 
@@ -241,7 +242,7 @@ def closed(broker: Broker, connection: Connection, now: float, *, taken_over: bo
     session = connection.session
     if session is None or session.connection is not connection:
         return
-    broker.delivering.detach(session)
+    broker.answering.detach(session)
     broker.disconnected(connection)
     if session.will is not None:
         delay_s = float(session.will.properties.get("will_delay_interval", 0))
@@ -277,7 +278,7 @@ def end_session(broker: Broker, session: Session, now: float) -> None:
         broker.routes.remove(subscription)
     broker.journal.session_ended(session)
     session.subscriptions.clear()
-    broker.delivering.forget(session)
+    broker.answering.forget(session)
     broker.session_ended(session)
 
 

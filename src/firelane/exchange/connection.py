@@ -66,7 +66,6 @@ class Connection:
         "session",
         "stalled_until",
         "unacknowledged",
-        "unsent",
         "upstream",
         "user",
         "version",
@@ -108,7 +107,6 @@ class Connection:
         # Going out.
         self.outbox: list[bytes] = []
         self.outbox_bytes = 0  # counted only where much may be written at once
-        self.unsent = 0  # messages of QoS 0 in the outbox
         self.writable = True
         self.direct = False  # a QoS 0 message may go straight into the outbox
         self.window = 0

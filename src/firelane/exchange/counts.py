@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from firelane.exchange.session import Dropped, Session
+from firelane.exchange.session import Session, Totals
 
 
 @dataclass(slots=True)
@@ -26,12 +27,12 @@ class Counts:
     protocol_errors: int = 0
     sessions_expired: int = 0
     retained_refused: int = 0
-    due: int = 0
-    delivered: int = 0
-    dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
+    ended: Totals = field(default_factory=Totals)  # deliveries of sessions that are no more
 
-    def add(self, session: Session) -> None:
-        """Take over the totals of a session that has ended."""
-        self.due += session.due
-        self.delivered += session.delivered
-        self.dropped = [mine + its for mine, its in zip(self.dropped, session.dropped, strict=True)]
+    def deliveries(self, sessions: Iterable[Session]) -> Totals:
+        """Of everybody."""
+        totals = Totals()
+        totals.add(self.ended)
+        for session in sessions:
+            totals.add(session.totals)
+        return totals

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firelane.exchange import records
+from firelane.exchange.lane import Delivery, Lane
 from firelane.exchange.log import Log
 from firelane.exchange.message import NEVER, Message
 from firelane.exchange.records import RETAIN, Record, StoredMessage
 from firelane.exchange.retained import Kept
-from firelane.exchange.session import Delivery, Session, Subscription
+from firelane.exchange.session import Session, Subscription
 
 ALWAYS = 1 << 62
 _MESSAGE = int(Record.MESSAGE)
@@ -91,12 +92,19 @@ class Journal:
             assert publisher is not None
             publisher.received[packet_id] = location, size_bytes
 
-    def load(self, session: Session, location: int, size_bytes: int) -> Delivery:
-        """A message from the log, as this session is to get it."""
+    def keep(self, delivery: Delivery) -> None:
+        """Write a delivery's message down, unless it is."""
+        if not delivery.location:
+            assert delivery.message is not None
+            self.message(delivery.message, [(delivery.lane.session, delivery)])
+
+    def load(self, lane: Lane, location: int, size_bytes: int) -> Delivery:
+        """A message from the log, as this lane's session is to get it."""
         _, body = self.log.read(self.place(location))
         stored = records.read_message(body)
-        owed = next(one for one in stored.owed if one.number == session.number)
-        delivery = Delivery(self.revived(stored), owed.qos, owed.retain, owed.identifiers)
+        owed = next(one for one in stored.owed if one.number == lane.session.number)
+        message = self.revived(stored)
+        delivery = Delivery(lane, message, stored.sequence, owed.qos, owed.retain, owed.identifiers, 0.0)
         delivery.location, delivery.size_bytes = location, size_bytes
         return delivery
 
@@ -198,6 +206,8 @@ class Journal:
                 "no_local": subscription.no_local,
                 "retain_as_published": subscription.retain_as_published,
                 "identifier": subscription.identifier,
+                "profile": subscription.profile,
+                "wishes": subscription.wishes,
             }
         )
         self._replace(subscription, Record.SUBSCRIBED, body)

@@ -103,6 +103,27 @@ class Message:
         return b"" if self.expires_at == NEVER else b"\x02" + four_bytes(seconds)
 
 
+class Numbers:
+    """Numbers messages as they come in."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        """The next number."""
+        self.last += 1
+        return self.last
+
+    def again(self, message: Message) -> Message:
+        """The same message under a number of its own, as a session that is owed it twice must tell the two apart."""
+        again = Message(message.topic, message.payload, message.qos, message.retain, message.publisher, self.next())
+        again.properties = message.properties
+        again.expires_at, again.expiry_s = message.expires_at, message.expiry_s
+        return again
+
+
 def without_length(encoded: bytes) -> bytes:
     """Encoded properties without the variable length before them."""
     at = 0

@@ -191,7 +191,7 @@ def handle_pubrel(broker: Broker, connection: Connection, packet: Ack) -> None:
         position = broker.journal.forgotten(session, packet.packet_id)
         connection.unacknowledged = max(0, connection.unacknowledged - 1)
     answer = encode(Ack(kind=Kind.PUBCOMP, packet_id=packet.packet_id, reason=reason), connection.version)
-    broker.delivering.write_committed(connection, answer, max(position, connection.last_record))
+    broker.outboxes.write_committed(connection, answer, max(position, connection.last_record))
 
 
 def _topic(broker: Broker, connection: Connection, packet: Publish) -> bytes:
@@ -250,4 +250,4 @@ def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: in
         answer = encode(Ack(kind=_ANSWERS[qos], packet_id=packet_id, reason=reason), V5)
     else:
         answer = _SUCCESS[qos] + two_bytes(packet_id)
-    broker.delivering.write_committed(connection, answer, connection.last_record)
+    broker.outboxes.write_committed(connection, answer, connection.last_record)

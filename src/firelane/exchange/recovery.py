@@ -9,13 +9,16 @@ from typing import ClassVar
 from firelane.exchange import records
 from firelane.exchange.access import Identity
 from firelane.exchange.journal import Journal
+from firelane.exchange.lane import Delivery, Lane, State
 from firelane.exchange.message import NEVER
 from firelane.exchange.records import Record
 from firelane.exchange.retained import Kept
-from firelane.exchange.session import Delivery, Session, State, Subscription
+from firelane.exchange.session import Session, Subscription
 from firelane.exchange.subscribing import new_subscription
+from firelane.mqtt.topics import matches
 
 Place = tuple[int, int]  # location, size
+NO_FILTER = ""  # of the lane for what no subscription matches any more
 
 
 @dataclass(slots=True)
@@ -24,6 +27,7 @@ class _Remembered:
 
     session: Session
     owed: dict[int, Place] = field(default_factory=dict)  # by sequence
+    topics: dict[int, bytes] = field(default_factory=dict)  # of what is owed
     sent: dict[int, int] = field(default_factory=dict)  # sequence -> packet identifier
     released: dict[int, int] = field(default_factory=dict)  # packet identifier -> sequence
 
@@ -45,6 +49,7 @@ class Recovery:
         self._journal = journal
         self._sessions: dict[int, _Remembered] = {}
         self._retained: dict[bytes, Kept] = {}
+        self._topics: dict[bytes, bytes] = {}
         self._last_sequence = 0
         self._last_number = 0
 
@@ -95,8 +100,11 @@ class Recovery:
     def _message(self, location: int, body: bytes) -> None:
         stored = records.read_message(body)
         self._saw(stored.sequence)
+        topic = self._topics.setdefault(stored.topic, stored.topic)
         for one in stored.owed:
-            self._named(one.number).owed[stored.sequence] = location, len(body)
+            remembered = self._named(one.number)
+            remembered.owed[stored.sequence] = location, len(body)
+            remembered.topics[stored.sequence] = topic
         if stored.packet_id:
             self._named(stored.publisher).session.received[stored.packet_id] = location, len(body)
 
@@ -146,29 +154,32 @@ class Recovery:
         holders: dict[int, int] = {}
         for remembered in self._sessions.values():
             session = remembered.session
+            lanes: dict[bytes, Lane] = {}
             for sequence, (location, size_bytes) in sorted(remembered.owed.items()):
                 holders[location] = holders.get(location, 0) + 1
+                topic = remembered.topics[sequence]
+                lane = lanes.get(topic) or lanes.setdefault(topic, _lane_of(session, topic.decode()))
+                lane.due += 1
                 packet_id = remembered.sent.get(sequence)
                 if packet_id is None:
-                    session.backlog.append(location, size_bytes)
+                    lane.store(location, size_bytes)
+                    session.stored += 1
                 else:
-                    self._in_flight(session, location, size_bytes, packet_id)
+                    self._in_flight(lane, location, size_bytes, packet_id)
             for packet_id, sequence in remembered.released.items():
-                session.in_flight[packet_id] = _released_delivery(packet_id, sequence)
+                session.in_flight[packet_id] = _released_delivery(session.lane(NO_FILTER), packet_id, sequence)
             for location, _ in session.received.values():
                 holders[location] = holders.get(location, 0) + 1
-            session.resend.extend(session.in_flight.values())
             session.last_packet_id = max(session.in_flight, default=0)
-            session.due = session.owed
         self._account(holders)
 
-    def _in_flight(self, session: Session, location: int, size_bytes: int, packet_id: int) -> None:
-        delivery = self._journal.load(session, location, size_bytes)
+    def _in_flight(self, lane: Lane, location: int, size_bytes: int, packet_id: int) -> None:
+        delivery = self._journal.load(lane, location, size_bytes)
         delivery.packet_id = packet_id
         delivery.state = State.SENT
         delivery.duplicate = True
         delivery.message = None
-        session.in_flight[packet_id] = delivery
+        lane.session.in_flight[packet_id] = delivery
 
     def _account(self, holders: dict[int, int]) -> None:
         """Tell the journal what is still needed; everything else in the log is free."""
@@ -199,12 +210,16 @@ class Recovery:
     }
 
 
-def _released_delivery(packet_id: int, sequence: int) -> Delivery:
+def _lane_of(session: Session, topic: str) -> Lane:
+    """The lane for what a session is owed of a topic: of a subscription that matches, else one without any."""
+    for subscription in session.subscriptions.values():
+        if matches(subscription.topics, topic):
+            return subscription.lane
+    return session.lane(NO_FILTER)
+
+
+def _released_delivery(lane: Lane, packet_id: int, sequence: int) -> Delivery:
     """A QoS 2 message that its client has; only its identifier is still to be freed."""
-    delivery = Delivery.__new__(Delivery)
-    delivery.message = None
-    delivery.qos, delivery.retain, delivery.identifiers = 2, False, ()
-    delivery.sequence, delivery.packet_id = sequence, packet_id
-    delivery.state, delivery.duplicate = State.RELEASED, True
-    delivery.location, delivery.size_bytes = 0, 0
+    delivery = Delivery(lane, None, sequence, 2, False, (), 0.0)
+    delivery.packet_id, delivery.state, delivery.duplicate = packet_id, State.RELEASED, True
     return delivery

@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import islice
 
+from firelane.exchange.passing import Passing
 from firelane.exchange.session import Session, Subscription
+from firelane.exchange.traffic import Seen, Traffic
 from firelane.mqtt import FilterTree, TopicTree
 
 MOST_REMEMBERED_BYTES = 64_000_000  # about
@@ -18,12 +20,28 @@ MOST_STEPS = 2000  # to find the routes that a filter concerns
 
 
 class Copy:
-    """What one session gets of a topic; `own` replaces it for what the session published itself."""
+    """What one session gets of a topic; `own` replaces it for what the session published itself.
 
-    __slots__ = ("identifiers", "own", "plain", "qos", "retain_as_published", "session")
+    Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them.
+    """
+
+    __slots__ = (
+        "_lanes",
+        "identifiers",
+        "lane",
+        "others",
+        "own",
+        "plain",
+        "qos",
+        "retain_as_published",
+        "session",
+        "simple",
+        "threshold",
+    )
 
     def __init__(self, session: Session, matching: list[Subscription]) -> None:
         self.session = session
+        self._lanes = [one.lane for one in matching]
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
@@ -31,8 +49,18 @@ class Copy:
         self.own: Copy | None = self
         if len(foreign) < len(matching):
             self.own = Copy(session, foreign) if foreign else None
-        # A copy without anything of its own may share its bytes with others.
-        self.plain = not self.identifiers and self.own is self
+        self.choose()
+
+    def choose(self) -> None:
+        """Look anew at how its lanes are treated."""
+        self.lane = min(self._lanes, key=lambda one: (one.klass, one.threshold))
+        self.others = tuple(one for one in self._lanes if one is not self.lane)
+        self.threshold = min(one.threshold for one in self._lanes)
+        if self.own is not None and self.own is not self:
+            self.own.choose()
+        # A copy without anything of its own may share its bytes with others, and is not to be dropped.
+        self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
+        self.plain = self.simple and not (self.session.link is not None and self.session.link.paced)
 
 
 class Group:
@@ -63,7 +91,7 @@ class Turn:
         ordered = members[start:] + members[:start] if count > 1 else members
         for copy in ordered:
             connection = copy.session.connection
-            if connection is not None and connection.writable and not copy.session.queue:
+            if connection is not None and connection.writable and not copy.session.queued:
                 return copy
         for copy in ordered:
             if copy.session.connection is not None or (copy.session.durable and min(copy.qos, qos)):
@@ -74,15 +102,26 @@ class Turn:
 class Route:
     """Where messages of one topic go."""
 
-    __slots__ = ("copies", "groups", "size_bytes", "text")
+    __slots__ = ("copies", "groups", "passing", "seen", "size_bytes", "text")
 
-    def __init__(self, text: str, copies: tuple[Copy, ...], groups: tuple[Turn, ...]) -> None:
+    def __init__(self, text: str, seen: Seen, copies: tuple[Copy, ...], groups: tuple[Turn, ...]) -> None:
         self.text = text
+        self.seen = seen
         self.copies = copies
         self.groups = groups
+        self.choose()
         takers = len(copies) + sum(len(turn.members) for turn in groups)
         levels = text.count("/") + 1
         self.size_bytes = 500 + 300 * levels + 3 * len(text) + 50 * takers  # near enough
+
+    def choose(self) -> None:
+        """Whether all copies are simple and share one paced link, which they may then pass together."""
+        self.passing: Passing | None = None
+        if self.copies and not self.groups and all(one.simple for one in self.copies):
+            links = {one.session.link for one in self.copies}
+            link = links.pop()
+            if not links and link is not None and link.paced:
+                self.passing = Passing(link, self.copies)
 
 
 class Routes:
@@ -100,6 +139,7 @@ class Routes:
         self.known: OrderedDict[bytes, Route] = OrderedDict()
         self._known_topics: TopicTree[bytes] = TopicTree()
         self._known_bytes = 0
+        self.traffic = Traffic()
         self.count = 0
         self.shared_count = 0
 
@@ -138,10 +178,20 @@ class Routes:
         route = self.known.get(topic)
         if route is None:
             text = topic.decode()
-            route = Route(text, self._copies(text), self._turns(text))
+            route = Route(text, self.traffic.of(topic, text), self._copies(text), self._turns(text))
             if not text.startswith("$SYS"):  # only topics that anybody may publish to take the short way
                 self._remember(topic, route)
         return route
+
+    def choose(self) -> None:
+        """Lanes are treated otherwise than before: see which of them carry what."""
+        for route in self.known.values():
+            for copy in route.copies:
+                copy.choose()
+            for turn in route.groups:
+                for copy in turn.members:
+                    copy.choose()
+            route.choose()
 
     def forget_all(self) -> None:
         """Look everything up anew: access rules have changed."""
@@ -199,4 +249,6 @@ def _copy(session: Session, matching: list[Subscription]) -> Copy:
     alone = matching[0]
     if alone.copy is None:
         alone.copy = Copy(session, matching)
+    else:
+        alone.copy.choose()
     return alone.copy

@@ -1,4 +1,4 @@
-"""Starts an exchange from its settings: log, broker, listeners, the clock of $SYS; and ends it in order."""
+"""Starts an exchange from a scenario: log, broker, listeners, the clock of $SYS; and ends it in order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from firelane.exchange.access import Passwords
 from firelane.exchange.broker import Broker
 from firelane.exchange.journal import Journal
 from firelane.exchange.log import Log
+from firelane.exchange.observed import Observed, SeenSubscription
 from firelane.exchange.server import Driver, Server, allow_many_files
 from firelane.exchange.system import SystemTopics
 from firelane.exchange.upstream import Bridge
+from firelane.metrics import Metrics
+from firelane.scenario.model import DEFAULT_LINK, Need, Scenario
+from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
 
 SEGMENT_BYTES = 16_000_000
@@ -33,32 +37,69 @@ class Exchange:
     server: Server
     log: Log
     addresses: dict[str, str] = field(default_factory=dict)
+    _subscriptions: tuple[int, tuple[SeenSubscription, ...]] | None = None  # as of which change
 
-    def reload(self, settings: ExchangeSettings) -> None:
+    def reload(self, scenario: Scenario) -> None:
         """Go on with other settings."""
+        settings = scenario.exchange
         self.server.passwords.close()
         self.server.passwords = Passwords(settings.users)
         self.log.cap_bytes = settings.limits.log_bytes
-        self.broker.reload(settings, time.monotonic())
+        self.broker.reload(scenario, time.monotonic())
         self.server.settle()
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force."""
+        return self.broker.treatment.plan
+
+    def apply(self, plan: Plan) -> None:
+        """Treat every subscription as a plan says; PlanError if its version is not newer."""
+        self.broker.apply(plan, time.monotonic())
+        self.server.settle()
+
+    def observed(self, now: float) -> Observed:
+        """What was seen lately, for whoever plans."""
+        broker = self.broker
+        if self._subscriptions is None or self._subscriptions[0] != broker.changed:
+            self._subscriptions = broker.changed, tuple(_seen(broker))
+        return Observed(
+            topics=broker.routes.traffic.topics(now),
+            subscriptions=self._subscriptions[1],
+            links=dict(broker.links.scenario.links),
+            changed=broker.changed,
+        )
+
+    def metrics(self, *, lately: bool = False) -> Metrics:
+        """What became of every subscription since the plan in force was applied, or in the last while."""
+        return self.broker.metrics(time.monotonic(), lately=lately)
+
+    def override_need(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
+        """Set a subscription's need from above, or take that back."""
+        self.broker.needs.override(subscriber, topic_filter, need)
+        for session in self.broker.sessions.values():
+            wanted = session.subscriptions.get(topic_filter)
+            if wanted is not None and session.name == subscriber:
+                self.broker.grant(wanted)
 
 
 @asynccontextmanager
 async def running(
-    settings: ExchangeSettings, *, host: str, mqtt_port: int, data_dir: Path, tell: Callable[[str], None]
+    scenario: Scenario, *, host: str, mqtt_port: int, data_dir: Path, tell: Callable[[str], None]
 ) -> AsyncIterator[Exchange]:
     """An exchange that accepts connections; it is closed in order when the block ends.
 
     `tell` is given a line now and then: what was recovered, what failed, what works again.
     """
     allow_many_files()
+    settings = scenario.exchange
     durable = settings.durability == "fsync"
     folder = data_dir / ("log" if durable else "overflow")
     if not durable:
         _clear(folder)
     with Log.open(folder, cap_bytes=settings.limits.log_bytes, segment_bytes=SEGMENT_BYTES, sync=durable) as log:
         now = time.monotonic()
-        broker = Broker(settings, Journal(log, durable=durable, wall_ahead_s=time.time() - now))
+        broker = Broker(scenario, Journal(log, durable=durable, wall_ahead_s=time.time() - now))
         broker.recover(now)
         _report(log, tell)
         server = Server(broker, Passwords(settings.users))
@@ -83,6 +124,20 @@ async def running(
                     stop.set()
         finally:
             server.passwords.close()
+
+
+def _seen(broker: Broker) -> Iterator[SeenSubscription]:
+    for session in broker.sessions.values():
+        link = DEFAULT_LINK if session.link is None else session.link.name
+        for one in session.subscriptions.values():
+            yield SeenSubscription(
+                subscriber=session.name,
+                filter=one.filter,
+                need=one.lane.need,
+                best_class=one.lane.best_class,
+                link=link,
+                qos=one.qos,
+            )
 
 
 def _beside(

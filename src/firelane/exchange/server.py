@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 import ssl
 from collections.abc import Callable
 from time import monotonic
@@ -14,8 +15,10 @@ from typing import Any, cast
 
 from firelane.errors import ServeError
 from firelane.exchange.access import Passwords
+from firelane.exchange.alarm import Alarm
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Connection, Phase
+from firelane.exchange.link import Link
 
 TICK_S = 0.1
 CLEANING_PAUSE_S = 0.002
@@ -27,6 +30,9 @@ SLICE_BYTES = 1024  # taken at first from what a client has sent, to see how lon
 TURN_S = 0.005  # and how long, until others have their turn
 MUCH_BYTES = 65_536  # as much at once is from someone who sends as fast as it is read
 MOST_UNREAD_BYTES = 1_000_000  # of answers that a client does not take, beyond one packet
+UNSENT_S = 0.002  # of a paced link, in the kernel and not sent
+SEGMENT_BYTES = 1460
+TCP_NOTSENT_LOWAT = 25  # Linux; the socket module has no name for it
 
 
 class Server:
@@ -42,6 +48,7 @@ class Server:
         self._leaving: dict[Driver, float] = {}  # closed from here, and when patience ends
         self._loop = asyncio.get_running_loop()
         self._group: asyncio.TaskGroup | None = None
+        self._alarm = Alarm(self._loop, self._wake)  # when a link is free for what waits on it
 
     async def listen(
         self, make: Callable[[Server], asyncio.BaseProtocol], host: str, port: int, tls: ssl.SSLContext | None = None
@@ -74,6 +81,9 @@ class Server:
         while dirty := broker.take_dirty():
             for connection in dirty:
                 driver = cast(Driver, connection.driver)
+                session = connection.session
+                if session is not None and session.link is not driver.link:
+                    driver.sit_on(session.link)
                 if connection.outbox:
                     driver.write(broker.take_output(connection))
                 if connection.phase is Phase.CLOSING:
@@ -83,7 +93,13 @@ class Server:
                     self._finish_later(connection)
         if broker.to_check:
             self._check_passwords()
+        if broker.serving.wakes_at < self._alarm.rings_at:
+            self._alarm.set(broker.serving.wakes_at)
         broker.journal.flush()
+
+    def _wake(self) -> None:
+        self.broker.wake(monotonic())
+        self.settle()
 
     def committed(self, position: int) -> None:
         """The log's writer says so, from its own thread."""
@@ -180,13 +196,14 @@ class Server:
             await asyncio.sleep(0.01)
         for driver in list(self.drivers):
             driver.abort()
+        self._alarm.close()
         await asyncio.sleep(0)
 
 
 class Driver(asyncio.Protocol):
     """One TCP or TLS connection: passes bytes and events on to the broker."""
 
-    __slots__ = ("_choked", "_closing", "_rest", "_server", "_transport", "connection")
+    __slots__ = ("_choked", "_closing", "_rest", "_server", "_transport", "connection", "link")
     connection: Connection
     _transport: asyncio.Transport
 
@@ -195,6 +212,7 @@ class Driver(asyncio.Protocol):
         self._closing = False
         self._choked = False  # too many answers are not read
         self._rest = b""  # has come, and its turn has not
+        self.link: Link | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -273,6 +291,16 @@ class Driver(asyncio.Protocol):
         if not self.connection.writable and self._transport.get_write_buffer_size() > most:
             self._choked = True
             self.pause_reading()
+
+    def sit_on(self, link: Link | None) -> None:
+        """The client is on this link: if it is paced, no queue may form behind the scheduler."""
+        self.link = link
+        if link is not None and link.paced:
+            unsent_bytes = max(SEGMENT_BYTES, round(UNSENT_S / link.byte_s))
+            self._transport.set_write_buffer_limits(high=unsent_bytes)
+            socket_ = self._transport.get_extra_info("socket")
+            if socket_ is not None and socket_.family in (socket.AF_INET, socket.AF_INET6):
+                socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
 
     def close(self) -> None:
         """Close after what was written."""

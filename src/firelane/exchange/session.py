@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from firelane.exchange.message import NEVER, Message
+from firelane.exchange.lane import LOWEST, Delivery, Dropped, Lane, State
+from firelane.exchange.message import NEVER
 from firelane.mqtt.packets import Will
 
 if TYPE_CHECKING:
     from firelane.exchange.access import Identity
     from firelane.exchange.connection import Connection
+    from firelane.exchange.link import Link
     from firelane.exchange.routes import Copy
 
 LAST_PACKET_ID = 65_535
-
-
-class Dropped(IntEnum):
-    """Why a delivery that was due did not happen."""
-
-    OVERFLOW = 0
-    EXPIRED = 1
-    DISCONNECTED = 2
-    TOO_LARGE = 3
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -37,110 +26,49 @@ class Subscription:
     filter: str  # as the client wrote it
     topics: str  # without $share/NAME/
     qos: int
+    lane: Lane
     group: str = ""
     no_local: bool = False
     retain_as_published: bool = False
     identifier: int = 0
+    profile: str | None = None  # by which a need was asked for
+    wishes: tuple[tuple[str, str], ...] = ()  # and what the client's properties said of it
     partly: bool = False  # access rules deny some of the topics that it matches
     copy: Copy | None = None  # what the session gets of topics that no other of its filters matches
     location: int = 0  # of its record in the log, and its size
     size_bytes: int = 0
 
 
-class State(IntEnum):
-    """How far a delivery of QoS 1 or 2 has come."""
+@dataclass(slots=True)
+class Totals:
+    """Running totals of deliveries."""
 
-    WAITING = 0
-    SENT = 1  # until PUBACK or PUBREC
-    RELEASED = 2  # PUBREL sent, until PUBCOMP
+    due: int = 0
+    delivered: int = 0
+    dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
 
-
-class Delivery:
-    """One copy of a message for one session, while it waits or is in flight.
-
-    `location` and `size_bytes` say where the log has it (0: nowhere). A copy that waits for a client that is
-    away keeps no message in memory, only where it is.
-    """
-
-    __slots__ = (
-        "duplicate",
-        "identifiers",
-        "location",
-        "message",
-        "packet_id",
-        "qos",
-        "retain",
-        "sequence",
-        "size_bytes",
-        "state",
-    )
-
-    def __init__(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...]) -> None:
-        self.message: Message | None = message
-        self.qos = qos
-        self.retain = retain
-        self.identifiers = identifiers
-        self.sequence = message.sequence
-        self.packet_id = 0
-        self.state = State.WAITING
-        self.duplicate = False
-        self.location = 0
-        self.size_bytes = 0
-
-
-class Backlog:
-    """Where in the log the messages lie that a session has yet to be sent: 12 bytes each, first in, first out."""
-
-    __slots__ = ("_head", "_locations", "_sizes")
-
-    def __init__(self) -> None:
-        self._locations = array("Q")
-        self._sizes = array("I")
-        self._head = 0
-
-    def __len__(self) -> int:
-        return len(self._locations) - self._head
-
-    def append(self, location: int, size_bytes: int) -> None:
-        """One more at the end."""
-        self._locations.append(location)
-        self._sizes.append(size_bytes)
-
-    def popleft(self) -> tuple[int, int]:
-        """The oldest: its location and size."""
-        at = self._head
-        self._head += 1
-        oldest = self._locations[at], self._sizes[at]
-        if self._head > 1024 and self._head * 2 > len(self._locations):
-            del self._locations[: self._head]
-            del self._sizes[: self._head]
-            self._head = 0
-        return oldest
-
-    def prepend(self, several: list[tuple[int, int]]) -> None:
-        """Put these back before all others, in their order."""
-        self._locations = array("Q", [one[0] for one in several]) + self._locations[self._head :]
-        self._sizes = array("I", [one[1] for one in several]) + self._sizes[self._head :]
-        self._head = 0
-
-    def locations(self) -> array[int]:
-        """Where everything that waits lies."""
-        return self._locations[self._head :]
+    def add(self, one: Lane | Totals) -> None:
+        """Add those of another."""
+        self.due += one.due
+        self.delivered += one.delivered
+        self.dropped = [mine + its for mine, its in zip(self.dropped, one.dropped, strict=True)]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Session:
     """A client's session: who it is, what it subscribed to, and what it is owed.
 
-    It is `durable` while it outlives its connection. `number` tells it apart in the log.
-    Messages it is owed wait in three places, oldest first: `resend` (in flight when a connection was lost), `queue` (in
-    memory), `backlog` (in the log); then come `replays` (subscriptions whose retained messages are still to be sent).
+    It is `durable` while it outlives its connection. `number` tells it apart in the log. What it is owed waits in its
+    lanes, one for each subscription, and for former ones until nothing is owed on them.
     """
 
     number: int
     client_id: str
     identity: Identity
     connection: Connection | None = None
+    link: Link | None = None  # while it is connected
+    subscriber: str | None = None  # the scenario's name for it
+    best_class: int = LOWEST  # of its lanes
     expiry_s: float = 0.0  # set with `lasts`
     durable: bool = False
     expires_at: float = NEVER  # while it is away
@@ -151,38 +79,66 @@ class Session:
     size_bytes: int = 0
 
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    resend: deque[Delivery] = field(default_factory=deque)
-    queue: deque[Delivery] = field(default_factory=deque)
-    queue_bytes: int = 0
-    backlog: Backlog = field(default_factory=Backlog)
-    replays: deque[Replay] = field(default_factory=deque)
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    blocked: dict[Lane, None] = field(default_factory=dict)  # lanes that wait for the client to take more
+    queued: int = 0  # messages that wait in memory
+    stored: int = 0  # and in the log
+    replaying: int = 0  # lanes with retained messages still to be sent
     in_flight: dict[int, Delivery] = field(default_factory=dict)
     last_packet_id: int = 0
     # QoS 2 messages from it that it has not released: packet identifier -> location and size of the record.
     received: dict[int, tuple[int, int]] = field(default_factory=dict)
     holding_until: int = 0  # nothing may overtake what waits for the log to be committed up to here
+    past: Totals = field(default_factory=Totals)  # of lanes that are no more
 
-    due: int = 0
-    delivered: int = 0
-    dropped: list[int] = field(default_factory=lambda: [0] * len(Dropped))
+    @property
+    def name(self) -> str:
+        """What plans and metrics call it: the scenario's name for it, else its client id."""
+        return self.subscriber or self.client_id
 
     @property
     def waits(self) -> bool:
         """Whether something is still to be sent to it."""
-        return bool(self.queue or self.resend or self.backlog or self.replays)
+        return bool(self.queued or self.stored or self.replaying)
 
     def lasts(self, expiry_s: float) -> None:
         """How long it outlives its connection."""
         self.expiry_s = expiry_s
         self.durable = expiry_s > 0
 
+    def lane(self, topic_filter: str) -> Lane:
+        """The lane of a filter, made if there is none yet."""
+        lane = self.lanes.get(topic_filter)
+        if lane is None:
+            lane = self.lanes[topic_filter] = Lane(self, topic_filter)
+        return lane
+
+    def rank(self) -> None:
+        """See which class is its best."""
+        self.best_class = min((one.klass for one in self.lanes.values()), default=LOWEST)
+
+    def tidy(self) -> None:
+        """Let go of lanes that have no subscription any more and on which nothing is owed."""
+        for topic_filter in [one for one in self.lanes if one not in self.subscriptions]:
+            lane = self.lanes[topic_filter]
+            if not lane.owed and lane.idle:
+                self.past.add(lane)
+                del self.lanes[topic_filter]
+
+    @property
+    def totals(self) -> Totals:
+        """Of all its deliveries."""
+        totals = Totals()
+        totals.add(self.past)
+        for lane in self.lanes.values():
+            totals.add(lane)
+        return totals
+
     @property
     def owed(self) -> int:
         """Deliveries that are due and neither made nor dropped."""
-        connection = self.connection
-        unsent = connection.unsent if connection is not None else 0
-        released = sum(one.state is State.RELEASED for one in self.in_flight.values())
-        return len(self.in_flight) - released + len(self.queue) + len(self.backlog) + unsent
+        flying = sum(one.state is not State.RELEASED and not one.waiting for one in self.in_flight.values())
+        return flying + self.queued + self.stored
 
     def next_packet_id(self) -> int:
         """A packet identifier that is not in use (MQTT-2.2.1-4)."""
@@ -192,11 +148,3 @@ class Session:
             if packet_id not in self.in_flight:
                 self.last_packet_id = packet_id
                 return packet_id
-
-
-@dataclass(slots=True)
-class Replay:
-    """The retained messages that a new subscription is still to be sent; looked for when its turn comes."""
-
-    subscription: Subscription
-    topics: Iterator[bytes | None] | None = None

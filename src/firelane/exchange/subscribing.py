@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from firelane.exchange.access import Verdict
 from firelane.exchange.connection import Connection
-from firelane.exchange.session import Replay, Session, Subscription
+from firelane.exchange.lane import Replay
+from firelane.exchange.needs import Granted, NeedError, asked, ours, stands_for
+from firelane.exchange.session import Session, Subscription
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Kind, Suback, Subscribe, Unsubscribe
 from firelane.mqtt.packets import Subscription as Wish
@@ -28,6 +31,8 @@ def new_subscription(
     no_local: bool = False,
     retain_as_published: bool = False,
     identifier: int = 0,
+    profile: str | None = None,
+    wishes: Iterable[tuple[str, str]] = (),
 ) -> Subscription:
     """A subscription of a session; a shared one is taken apart into its group and its filter."""
     group, topics = "", topic_filter
@@ -37,11 +42,14 @@ def new_subscription(
         session=session,
         filter=topic_filter,
         topics=topics,
+        lane=session.lane(topic_filter),
         group=group,
         qos=qos,
         no_local=no_local,
         retain_as_published=retain_as_published,
         identifier=identifier,
+        profile=profile,
+        wishes=tuple((name, text) for name, text in wishes),
     )
 
 
@@ -49,39 +57,73 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
     """Take in each filter or refuse it; the answer waits until a durable session's subscriptions are in the log."""
     session = connection.session
     assert session is not None
-    identifier = packet.properties.get("subscription_identifier", [0])[0]
-    reasons = [_subscribe(broker, session, wish, identifier, connection.version) for wish in packet.subscriptions]
-    answer = Suback(kind=Kind.SUBACK, packet_id=packet.packet_id, reasons=reasons)
+    answer = Suback(kind=Kind.SUBACK, packet_id=packet.packet_id, reasons=[])
+    told: list[tuple[str, str]] = []
+    for index, wish in enumerate(packet.subscriptions):
+        try:
+            granted = _subscribe(broker, session, wish, packet.properties)
+            answer.reasons.append(wish.qos)
+            told += [(f"{index}.{name}", text) for name, text in granted.told]
+        except _RefusedError as refused:
+            answer.reasons.append(refused.reason if connection.version == V5 else REFUSED_V3)
+        except NeedError as problem:
+            answer.reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR if connection.version == V5 else REFUSED_V3)
+            answer.properties.setdefault("reason_string", str(problem))
+    if told:
+        answer.properties["user_property"] = told
     _answer(broker, connection, session, answer)
-    broker.delivering.pump(session, now)
+    broker.serving.resume(session, now)
 
 
-def _subscribe(broker: Broker, session: Session, wish: Wish, identifier: int, version: int) -> int:
+class _RefusedError(Exception):
+    """Why a filter is not taken in."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+
+def _subscribe(broker: Broker, session: Session, wish: Wish, properties: dict[str, Any]) -> Granted:
+    wish.filter, profile = broker.needs.plain(wish.filter)
     before = session.subscriptions.get(wish.filter)
     refusal = _refusal(broker, session, wish, new=before is None)
     if refusal is not None:
-        return refusal if version == V5 else REFUSED_V3
+        raise _RefusedError(refusal)
+    wishes = ours(properties.get("user_property", ()))
+    identity, subscriber = session.identity, session.subscriber
+    granted = broker.needs.granted(identity, subscriber, wish.filter, profile, asked(wishes))
     subscription = new_subscription(
         session,
         wish.filter,
         qos=wish.qos,
         no_local=wish.no_local,
         retain_as_published=wish.retain_as_published,
-        identifier=identifier,
+        identifier=properties.get("subscription_identifier", [0])[0],
+        profile=profile,
+        wishes=wishes,
     )
+    subscription.lane.want(granted.need, granted.best_class)
     subscription.partly = broker.access.may_subscribe(session.identity, wish.filter) is Verdict.SOME
     if before is not None:
         broker.routes.remove(before)
         subscription.location, subscription.size_bytes = before.location, before.size_bytes
-        for replay in session.replays:
-            if replay.subscription is before:
-                replay.subscription = subscription
+        if subscription.lane.replay is not None:
+            subscription.lane.replay.subscription = subscription
     session.subscriptions[wish.filter] = subscription
+    broker.changed += 1
+    broker.treat(session, subscription.lane)
+    session.rank()
     broker.routes.add(subscription)
     broker.journal.subscribed(subscription)
     if not subscription.group and (wish.retain_handling == 0 or (wish.retain_handling == 1 and before is None)):
-        session.replays.append(Replay(subscription))
-    return wish.qos
+        start_replay(subscription)
+    return granted
+
+
+def start_replay(subscription: Subscription) -> None:
+    """Have the retained messages of a subscription sent, from the first one on."""
+    lane = subscription.lane
+    lane.session.replaying += lane.replay is None
+    lane.replay = Replay(subscription)
 
 
 def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reason | None:
@@ -104,19 +146,37 @@ def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscri
     assert session is not None
     reasons = []
     for topic_filter in packet.filters:
-        subscription = session.subscriptions.pop(topic_filter, None)
+        subscription = session.subscriptions.pop(_plain(topic_filter), None)
         if subscription is None:
             reasons.append(int(Reason.NO_SUBSCRIPTION_EXISTED))
             continue
         broker.routes.remove(subscription)
         broker.journal.unsubscribed(subscription)
+        broker.changed += 1
+        if subscription.lane.replay is not None:
+            subscription.lane.replay = None
+            session.replaying -= 1
         reasons.append(int(Reason.SUCCESS))
+    session.tidy()
     _answer(broker, connection, session, Suback(kind=Kind.UNSUBACK, packet_id=packet.packet_id, reasons=reasons))
+
+
+def _plain(topic_filter: str) -> str:
+    try:
+        return stands_for(topic_filter)[0]
+    except NeedError:
+        return topic_filter
 
 
 def _answer(broker: Broker, connection: Connection, session: Session, answer: Suback) -> None:
     position = broker.journal.appended if session.durable else 0
-    broker.delivering.write_committed(connection, encode(answer, connection.version), position)
+    if connection.version != V5 or not connection.problem_information:
+        answer.properties.clear()
+    wire = encode(answer, connection.version)
+    if len(wire) > connection.largest_out:  # without what it may do without (MQTT-3.9.2-2, -3)
+        answer.properties.clear()
+        wire = encode(answer, connection.version)
+    broker.outboxes.write_committed(connection, wire, position)
 
 
 def check_levels(topic: str) -> None:

@@ -58,13 +58,14 @@ class SystemTopics:
         publish(broker, message, now)
 
     def _totals(self) -> dict[str, float]:
-        counts, sessions = self._broker.counts, self._broker.sessions.values()
+        counts = self._broker.counts
+        deliveries = counts.deliveries(self._broker.sessions.values())
         return {
             "packets_received": counts.packets_received,
             "packets_sent": counts.packets_sent,
             "publish_received": counts.publish_received,
-            "delivered": counts.delivered + sum(one.delivered for one in sessions),
-            "dropped": sum(counts.dropped) + sum(sum(one.dropped) for one in sessions),
+            "delivered": deliveries.delivered,
+            "dropped": sum(deliveries.dropped),
             "bytes_received": counts.bytes_received,
             "bytes_sent": counts.bytes_sent,
             "connections_opened": counts.connections_opened,

@@ -22,8 +22,8 @@ from firelane.exchange.connecting import FOREVER, UPSTREAM
 from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
 from firelane.exchange.server import Driver, Server
-from firelane.exchange.session import Replay, Session
-from firelane.exchange.subscribing import new_subscription
+from firelane.exchange.session import Session
+from firelane.exchange.subscribing import new_subscription, start_replay
 from firelane.mqtt.decode import decode
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Connack, Connect, Disconnect, Kind, Packet, Ping, Suback, Subscribe
@@ -51,7 +51,8 @@ class Bridge:
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
         session = self._session()
-        session.replays.extend(Replay(one) for one in session.subscriptions.values())
+        for subscription in session.subscriptions.values():
+            start_replay(subscription)
         pause_s, said = FIRST_PAUSE_S, ""
         while True:
             problem = await self._one_connection()
@@ -146,8 +147,9 @@ class Bridge:
         connection.phase = Phase.OPEN
         broker.connected(connection)
         if wishes := self.wishes():
-            broker.delivering.write(connection, wishes)
-        broker.delivering.pump(session, now)
+            broker.outboxes.write(connection, wishes)
+        broker.seat(session, connection, now)
+        broker.answering.attach(session, now)
         return ""
 
     def _session(self) -> Session:

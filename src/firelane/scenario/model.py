@@ -10,16 +10,15 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from firelane.scenario.fields import STRICT, optional
+from firelane.scenario.need import Need as Need  # noqa: PLC0414 (part of the model too)
 from firelane.scenario.settings import ExchangeSettings
-from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE, WEIGHT
+from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE
 
-UtilityKind = Literal["log", "linear", "saturating", "step", "piecewise"]
 MOST_PRIORITIES = 16
 MOST_BUFFER = 10**9
 DEFAULT_LINK = "default"
@@ -29,6 +28,7 @@ LEAST_SPARE = 1e-9  # a queue with less spare capacity is saturated: the rest is
 # TCP with time stamps 32; then packet type, topic length and an empty MQTT 5 property list.
 TCP_IP_ETHERNET_BYTES = 66
 MQTT_FIXED_BYTES = 1 + 2 + 1
+SEGMENT_BYTES = 1448  # of data, with time stamps
 
 
 def _overhead(value: object) -> float | None:
@@ -50,67 +50,8 @@ def _sizes(value: object) -> object:
     return value
 
 
-def _points(value: object) -> tuple[tuple[float, float], ...] | None:
-    """Check a piecewise utility: from (0, 0) to share 1, rising and concave."""
-    if value is None:
-        return None
-    remedy = "write [share, value] pairs from [0, 0] to share 1, e.g. [[0, 0], [0.3, 0.8], [1, 1]]"
-    try:
-        points = tuple((SHARE.parse(x), WEIGHT.parse(u)) for x, u in value)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ValueError(f"these are not points of a utility; {remedy}") from None
-    if len(points) < 2 or points[0] != (0.0, 0.0) or points[-1][0] != 1.0:
-        raise ValueError(f"the points must go from [0, 0] to share 1; {remedy}")
-    slopes = []
-    for (x0, u0), (x1, u1) in pairwise(points):
-        if x1 <= x0 or u1 < u0:
-            raise ValueError(f"shares must increase and values may not fall; {remedy}")
-        slopes.append((u1 - u0) / (x1 - x0))
-    if any(later > earlier * (1 + 1e-12) for earlier, later in pairwise(slopes)):
-        raise ValueError(f"the points must bend downwards (concave); {remedy}")
-    return points
-
-
-_OptionalDuration = Annotated[float | None, optional(DURATION)]
-_OptionalShare = Annotated[float | None, optional(SHARE)]
 _OptionalRate = Annotated[float | None, optional(RATE)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What a subscription is worth to its subscriber and what it can bear.
-
-    `knee` shapes `saturating` (the share at which 63 % of the rise is over) and `step` (the share that
-    must arrive); `points` is the curve of `piecewise`, scaled by `weight`.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    utility: UtilityKind = "log"
-    weight: Annotated[float, BeforeValidator(WEIGHT.parse)] = 1.0
-    knee: Annotated[float | None, optional(SHARE)] = None
-    points: Annotated[tuple[tuple[float, float], ...] | None, BeforeValidator(_points)] = None
-    max_delay_s: Annotated[_OptionalDuration, Field(alias="max_delay")] = None
-    max_loss: _OptionalShare = None
-    min_share: Annotated[float, BeforeValidator(SHARE.parse)] = 0.0
-    category: str | None = None
-    tolerance: Annotated[float | None, optional(WEIGHT)] = None
-    keep: Literal["all", "latest"] = "all"
-
-    def __post_init__(self) -> None:
-        if (self.utility == "piecewise") != (self.points is not None):
-            raise ValueError("utility piecewise and points go together; give both or neither")
-        if self.knee is not None and self.utility not in ("saturating", "step"):
-            raise ValueError(f"knee shapes a saturating or step utility, not {self.utility}; remove it")
-        if self.knee == 0:
-            raise ValueError("knee must be more than 0; write e.g. 30 %")
-
-    @property
-    def least_share(self) -> float:
-        """The least share that a plan must keep: min_share, 1 - max_loss, all with a tolerance."""
-        if self.tolerance is not None:
-            return 1.0
-        return max(self.min_share, 0.0 if self.max_loss is None else 1.0 - self.max_loss)
+_Class = Annotated[int, Field(ge=0, lt=MOST_PRIORITIES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +68,11 @@ class Link:
     pace: Annotated[float, BeforeValidator(SHARE.parse), Field(gt=0)] = 0.97
     switch_hz: Annotated[_OptionalRate, Field(alias="switch_rate", gt=0)] = None
     each: bool = False
+    guaranteed: dict[_Class, Annotated[float, BeforeValidator(SHARE.parse), Field(gt=0)]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if sum(self.guaranteed.values()) > 1:
+            raise ValueError("the guaranteed shares are together more than the link; lower them, e.g. {8: 5 %}")
 
     @property
     def paced_bps(self) -> float:
@@ -247,10 +193,18 @@ def overhead_bytes(payload_bytes: float, topic: str, link: Link) -> float:
     """What the wire adds to one message's payload (docs/reference/scenario.md, `overhead`)."""
     if link.overhead_bytes is not None:
         return link.overhead_bytes
-    name_bytes = len(topic.encode())
+    return auto_overhead_bytes(payload_bytes, len(topic.encode()))
+
+
+def auto_overhead_bytes(payload_bytes: float, name_bytes: int) -> float:
+    """What MQTT and the layers below add to a payload, under a topic name of so many bytes.
+
+    A message larger than a segment needs headers for each; parts count, as the next message shares the last one.
+    """
     remaining = name_bytes + 3 + payload_bytes
     length_field = 1 if remaining < 128 else 2 if remaining < 16_384 else 3 if remaining < 2_097_152 else 4
-    return name_bytes + MQTT_FIXED_BYTES + length_field + TCP_IP_ETHERNET_BYTES
+    segments = (1 + length_field + remaining) / SEGMENT_BYTES
+    return name_bytes + MQTT_FIXED_BYTES + length_field + TCP_IP_ETHERNET_BYTES * (segments if segments > 1 else 1)
 
 
 def wire_bytes(payload_bytes: float, topic: str, link: Link) -> float:

@@ -68,7 +68,9 @@ def to_text(scenario: Scenario, *, comment: str = "") -> str:
     """The scenario as YAML text that reads back as exactly the same scenario."""
     data = plain_data(scenario)
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines += [f"{key}: {_value(key, data[key])}" for key in ("name", "priorities", "headroom", "flows") if key in data]
+    lines += [
+        f"{key}: {value_text(key, data[key])}" for key in ("name", "priorities", "headroom", "flows") if key in data
+    ]
     for section, entry in _SECTIONS.items():
         if data.get(section):
             lines.append(f"{section}:")
@@ -120,10 +122,10 @@ def _exchange(settings: dict[str, Any]) -> list[str]:
     for key, value in settings.items():
         if key == "access":
             lines += ["  access:", *(f"    - {_mapping(rule)}" for rule in value)]
-        elif key in ("users", "tokens"):
+        elif key in ("users", "tokens", "profiles", "caps"):
             lines += [f"  {key}:", *(f"{_key(name, 4)} {_mapping(one)}" for name, one in value.items())]
         else:
-            lines.append(f"  {key}: {_mapping(value) if isinstance(value, dict) else _value(key, value)}")
+            lines.append(f"  {key}: {value_text(key, value)}")
     return lines
 
 
@@ -137,10 +139,11 @@ _SECTIONS: dict[str, Callable[[str, dict[str, Any]], list[str]]] = {
 
 
 def _mapping(values: dict[str, Any]) -> str:
-    return "{" + ", ".join([f"{key}: {_value(key, value)}" for key, value in values.items()]) + "}"
+    return "{" + ", ".join([f"{key}: {value_text(key, value)}" for key, value in values.items()]) + "}"
 
 
-def _value(key: str, value: Any) -> str:
+def value_text(key: str, value: Any) -> str:
+    """A value as it is written under this key: with a unit, and exactly."""
     if key in _QUANTITIES and isinstance(value, (int, float)):
         return _quantity(value, *_QUANTITIES[key])
     if isinstance(value, str):
@@ -149,8 +152,10 @@ def _value(key: str, value: Any) -> str:
         return "true" if value else "false"
     if value is None:
         return "null"
+    if isinstance(value, dict):
+        return _mapping(value)
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join([_value(key, one) for one in value]) + "]"
+        return "[" + ", ".join([value_text(key, one) for one in value]) + "]"
     return _number(value)
 
 

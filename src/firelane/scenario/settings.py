@@ -1,6 +1,7 @@
 """How the live exchange is run: who may do what, limits, listeners, the broker upstream (`exchange:` of a scenario).
 
-Nothing here changes a prediction or a plan, and the secrets never leave it: not in a message, not in a digest.
+Nothing here changes what is predicted or planned from a file, and the secrets never leave it: not in a message, not in
+a digest.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from firelane.mqtt.topics import filter_problem
+from firelane.mqtt.topics import filter_problem, topic_problem
 from firelane.scenario.fields import STRICT, optional
-from firelane.units import DURATION, RATE, SIZE
+from firelane.scenario.need import Need, NeedChange
+from firelane.units import DURATION, RATE, SHARE, SIZE, WEIGHT
 
 Action = Literal["publish", "subscribe"]
 ApiRole = Literal["read", "operate", "admin"]
@@ -44,6 +46,12 @@ def _plain_filter(topic_filter: str) -> str:
     if topic_filter.startswith("$share/"):
         raise ValueError("shared groups are formed by live clients; name the plain filter here")
     return topic_filter
+
+
+def _one_level(name: str) -> str:
+    if "/" in name or topic_problem(name):
+        raise ValueError("clients write this name as one level of a filter; use letters and digits, not / + or #")
+    return name
 
 
 def _whole_seconds(seconds: float | None) -> float | None:
@@ -126,6 +134,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the subscriptions of some clients need, or of any that name the profile (`$need/NAME/FILTER`)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    clients: Annotated[tuple[_Text, ...], Field(alias="for")] = ()
+    need: NeedChange
+
+    def __post_init__(self) -> None:
+        Need(**self.need.given)  # refuses a knee or points without their utility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """The most that the subscriptions of a role (or `*`) get: weight, share that must be kept, best class."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    weight: Annotated[float | None, optional(WEIGHT)] = None
+    min_share: Annotated[float | None, optional(SHARE)] = None
+    priority: Annotated[int, Field(strict=True, ge=0)] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
     """The encrypted listener; with `client_ca` a client certificate is required and its common name is the user."""
 
@@ -179,9 +211,17 @@ class ExchangeSettings:
     access: tuple[AccessRule, ...] = ()
     users: dict[_Text, User] = field(default_factory=dict)
     tokens: dict[_Text, Token] = field(default_factory=dict)
+    profiles: dict[Annotated[str, AfterValidator(_one_level)], Profile] = field(default_factory=dict)
+    caps: dict[_Text, Cap] = field(default_factory=dict)
     limits: Limits = Limits()
     durability: Literal["fsync", "memory"] = "fsync"
     tls: Tls | None = None
     websocket: WebSocket | None = None
     upstream: Upstream | None = None
     system_interval_s: Annotated[_Duration, Field(alias="system_interval")] = 10.0
+
+    def __post_init__(self) -> None:
+        roles = {role for user in self.users.values() for role in user.roles}
+        for role in self.caps:
+            if role not in roles and role != "*":
+                raise ValueError(f'caps: no user has the role "{role[:40]}"; name a role of users, or "*"')

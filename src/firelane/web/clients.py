@@ -143,6 +143,7 @@ def _subscriptions(broker: Broker, wanted: OfClientAndFilter) -> Iterator[Subscr
 
 def _client(found: tuple[Connection, Session]) -> Client:
     connection, session = found
+    totals = session.totals
     return Client(
         client_id=session.client_id,
         user=session.identity.user,
@@ -152,12 +153,13 @@ def _client(found: tuple[Connection, Session]) -> Client:
         keep_alive_s=connection.keep_alive_s,
         in_flight=len(session.in_flight),
         owed=session.owed,
-        delivered=session.delivered,
-        dropped=by_reason(session.dropped),
+        delivered=totals.delivered,
+        dropped=by_reason(totals.dropped),
     )
 
 
 def _session(session: Session) -> SessionState:
+    totals = session.totals
     return SessionState(
         client_id=session.client_id,
         user=session.identity.user,
@@ -167,8 +169,8 @@ def _session(session: Session) -> SessionState:
         subscriptions=len(session.subscriptions),
         in_flight=len(session.in_flight),
         owed=session.owed,
-        delivered=session.delivered,
-        dropped=by_reason(session.dropped),
+        delivered=totals.delivered,
+        dropped=by_reason(totals.dropped),
     )
 
 

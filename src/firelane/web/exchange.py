@@ -10,9 +10,9 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from firelane.exchange.lane import Dropped
 from firelane.exchange.message import NEVER
 from firelane.exchange.run import Exchange
-from firelane.exchange.session import Dropped
 from firelane.web.problems import refusal
 
 COMMIT_WITHIN_S = 5.0

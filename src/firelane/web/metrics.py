@@ -97,9 +97,8 @@ def _messages(broker: Broker) -> Iterator[Family]:
 def _deliveries(broker: Broker) -> Iterator[Family]:
     """Copies of messages to subscribers: due = delivered + dropped + owed, always, so `owed` need not be counted."""
     counts, sessions = broker.counts, broker.sessions.values()
-    due = counts.due + sum(one.due for one in sessions)
-    delivered = counts.delivered + sum(one.delivered for one in sessions)
-    dropped = [sum(each) for each in zip(counts.dropped, *(one.dropped for one in sessions), strict=True)]
+    deliveries = counts.deliveries(sessions)
+    due, delivered, dropped = deliveries.due, deliveries.delivered, deliveries.dropped
     owed = due - delivered - sum(dropped)
     yield _one("deliveries_due_total", "Copies of messages that subscribers were to get.", due)
     yield _one("deliveries_delivered_total", "Copies sent; QoS 1 and 2: acknowledged.", delivered)

@@ -1,0 +1,7 @@
+"""The live loop: watches the exchange, learns its traffic, plans again when it has changed, and applies the plan."""
+
+from firelane.control.decision import Decision, decide
+from firelane.control.learn import learnt
+from firelane.control.loop import Control, controlling
+
+__all__ = ["Control", "Decision", "controlling", "decide", "learnt"]

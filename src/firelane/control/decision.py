@@ -1,0 +1,151 @@
+"""What is live -> a Plan that can be applied: `tune`, and what only live subscriptions have.
+
+* A client's cap (`best_class`) lowers the flow that its subscription is in.
+* A subscription without traffic gets the lowest class and is not dropped.
+* Least shares that do not fit are lowered (`relax`), and the plan says so.
+* Twins (several clients that are one subscriber) get one row: the best class and the highest drop rate of theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from firelane.arrays import Flags, Floats, Ints, sum_by
+from firelane.control.learn import TWIN, learnt, seats, shown, single
+from firelane.errors import FirelaneError, InfeasibleError
+from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.mqtt import numbered
+from firelane.scenario.model import Scenario
+from firelane.scenario.plan import Plan
+from firelane.scenario.routes import Routes, routes
+
+MOST_STREAMS = 5_000_000  # about a gigabyte in arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decision:
+    """A plan, what it was made for, and what it means for every subscription there."""
+
+    plan: Plan
+    routes: Routes
+    priority: Ints
+    drop_rate: Floats
+    relaxed: tuple[str, ...]  # links whose least shares did not fit
+
+
+def decide(
+    observed: Observed, scenario: Scenario | None = None, *, listened_s: float = 0.0, version: int = 1
+) -> Decision:
+    """The best plan for what is live. It takes tens of milliseconds for ten thousand subscriptions: use a thread."""
+    network = bounded_routes(learnt(observed, scenario, listened_s=listened_s))
+    rows = [one for wants in seats(observed.subscriptions).values() for one in wants.values()]
+    plan, links = _tuned(_unnamed(network), rows)
+    flow = plan.subscription_flow
+    first = _first_of_twins(network)
+    priority, drop_rate = plan.flow_priority.copy(), plan.flow_drop_rate.copy()
+    np.minimum.at(priority, flow[first], plan.flow_priority[flow])
+    np.maximum.at(drop_rate, flow[first], plan.flow_drop_rate[flow])
+    lowest = network.scenario.priorities - 1
+    idle = sum_by(flow, _served(network), len(priority)) == 0
+    priority[idle], drop_rate[idle] = lowest, 0.0
+    np.maximum.at(priority, flow[first], _caps(rows, first, lowest)[first])
+    final = replace(plan, version=version, scenario_digest="", flow_priority=priority, flow_drop_rate=drop_rate)
+    return Decision(
+        plan=_without_twins(final, first),
+        routes=network,
+        priority=priority[flow[first]],
+        drop_rate=drop_rate[flow[first]],
+        relaxed=links,
+    )
+
+
+def _caps(rows: list[SeenSubscription], first: Ints, lowest: int) -> Ints:
+    """The best class that each subscription may have; of twins the mildest, as the exchange holds each to its own."""
+    own = np.array([min(one.best_class, lowest) for one in rows], np.int64)
+    caps = own.copy()
+    np.minimum.at(caps, first, own)
+    return caps
+
+
+def bounded_routes(scenario: Scenario) -> Routes:
+    """The routes of a scenario, if memory has room for them."""
+    wanted = Counter(one for subscriber in scenario.subscribers.values() for one in subscriber.subscribes)
+    most = sum(count * (len(scenario.topics) if "+" in one or "#" in one else 1) for one, count in wanted.items())
+    if most > MOST_STREAMS:
+        tree = numbered(scenario.topics)
+        streams = sum(count * len(tree.matching(one)) for one, count in wanted.items())
+        if streams > MOST_STREAMS:
+            raise FirelaneError(
+                f"{streams} pairs of subscription and topic are more than can be planned ({MOST_STREAMS}); "
+                "use fewer topics, or fewer wildcards"
+            )
+    return routes(scenario)
+
+
+def _tuned(network: Routes, rows: list[SeenSubscription]) -> tuple[Plan, tuple[str, ...]]:
+    """The plan of `tune`, with least shares as they are or, if need be, lowered; the links where they were.
+
+    `tune` needs what takes long to load, and an exchange without limits never plans.
+    """
+    from firelane.control.relax import relaxed
+    from firelane.tune import tune
+
+    try:
+        return tune(network), ()
+    except InfeasibleError:
+        waiting = np.array([one.qos > 0 or one.need.tolerance is not None for one in rows], np.bool_)
+        fitting = relaxed(network, waiting)
+        plan = tune(fitting.routes)
+    droppable = sum_by(plan.subscription_flow, ~waiting, len(plan.flow_id)) > 0
+    return replace(
+        plan,
+        flow_drop_rate=np.where(droppable, plan.flow_drop_rate, 0.0),
+        delta=[need.tolerance for need in network.needs],
+        why=fitting.why + plan.why,
+    ), fitting.links
+
+
+def _unnamed(network: Routes) -> Routes:
+    """The same with little in its scenario: a fingerprint of what is live is of no use and would hold everybody up."""
+    return replace(network, scenario=replace(network.scenario, topics={}, publishers={}, subscribers={}))
+
+
+def _served(network: Routes) -> Flags:
+    """Which subscriptions have any traffic."""
+    rate_hz = network.topic_rate_hz[network.stream_topic[network.claim_stream]]
+    return sum_by(network.claim_subscription, rate_hz, len(network.filters)) > 0
+
+
+def _first_of_twins(network: Routes) -> Ints:
+    """Per subscription the one whose row in the plan it shares: itself, unless it is a twin's."""
+    first = np.arange(len(network.filters))
+    if not any(TWIN in name for name in network.subscribers):
+        return first
+    names = [network.subscribers[i] for i in network.subscription_subscriber.tolist()]
+    number = {pair: row for row, pair in enumerate(zip(names, network.filters, strict=True))}
+    return np.array([number[single(s), f] for s, f in zip(names, network.filters, strict=True)], np.int64)
+
+
+def _without_twins(plan: Plan, first: Ints) -> Plan:
+    kept = np.flatnonzero(first == np.arange(len(first)))
+    if len(kept) == len(first):
+        return plan
+    flows, position = np.unique(plan.subscription_flow[kept], return_inverse=True)
+    rows = kept.tolist()
+    loads = {shown(name): load for name, load in plan.promised["loads"].items()}
+    return replace(
+        plan,
+        flow_id=plan.flow_id[flows],
+        flow_subscriber=[single(plan.flow_subscriber[i]) for i in flows.tolist()],
+        flow_priority=plan.flow_priority[flows],
+        flow_drop_rate=plan.flow_drop_rate[flows],
+        subscriber=[plan.subscriber[i] for i in rows],
+        filter=[plan.filter[i] for i in rows],
+        subscription_flow=position,
+        delta=[plan.delta[i] for i in rows],
+        promised=plan.promised | {"loads": loads},
+        why=tuple(shown(line) for line in plan.why),
+    )

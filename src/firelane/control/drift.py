@@ -1,0 +1,86 @@
+"""Whether traffic has moved so far from what the plan in force was made for that another plan is due.
+
+Rates are measured and therefore restless, so single topics are not compared but the loads they make, per link and
+class: there the noise of many topics cancels out, while a shift of what matters does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firelane.arrays import Flags, Floats, Ints, sum_by
+from firelane.control.decision import Decision, bounded_routes
+from firelane.control.learn import learnt, traffic
+from firelane.exchange.observed import Observed
+from firelane.scenario.model import Scenario
+from firelane.scenario.routes import Routes
+
+MOVED = 0.1  # of a link's planned load, or of what it may carry if that is more
+NOISE = 0.02  # of a link's capacity: less is no change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loads:
+    """What links have to carry: per link and class before drops, per link after them; and who has no traffic."""
+
+    offered: Floats
+    kept: Floats
+    idle: Flags
+
+    def moved_from(self, planned: Loads, headroom: float) -> bool:
+        """Whether this is so far from what was planned that the plan no longer fits."""
+        allowed = 1.0 - headroom
+        now, then = self.offered.sum(axis=1), planned.offered.sum(axis=1)
+        moved = np.abs(self.offered - planned.offered).max(axis=1, initial=0.0) > MOVED * np.maximum(then, allowed)
+        crossed = ((now > allowed) != (then > allowed)) & (np.abs(now - then) > NOISE)
+        squeezed = (self.kept > allowed) & (self.kept - planned.kept > max(NOISE, headroom / 2))
+        return bool((moved | crossed | squeezed).any() or (planned.idle & ~self.idle).any())
+
+
+class Expectation:
+    """What a plan was made for. As long as no subscription changes, `outdated` says whether it still holds."""
+
+    def __init__(self, decision: Decision, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._priority, self._drop_rate = decision.priority, decision.drop_rate
+        self._headroom = decision.routes.scenario.headroom
+        self._follow(decision.routes)
+        self._planned = self._loads(self._routes.topic_rate_hz, self._routes.topic_mean_bytes)
+
+    def outdated(self, observed: Observed, listened_s: float) -> bool:
+        """Whether traffic has moved too far."""
+        return self._now(observed, listened_s).moved_from(self._planned, self._headroom)
+
+    def _now(self, observed: Observed, listened_s: float) -> Loads:
+        topics = traffic(observed, self._scenario, listened_s)
+        if not topics.keys() <= self._number.keys():
+            self._follow(bounded_routes(learnt(observed, self._scenario, listened_s=listened_s)))
+        rate_hz, mean_bytes = np.zeros(len(self._number)), np.zeros(len(self._number))
+        for name, one in topics.items():
+            number = self._number[name]
+            rate_hz[number], mean_bytes[number] = one.rate_hz, one.mean_bytes
+        return self._loads(rate_hz, mean_bytes)
+
+    def _follow(self, routes: Routes) -> None:
+        """Compare by these routes from now on: the same subscriptions, but perhaps other topics."""
+        self._routes: Routes = routes
+        self._number = {name: number for number, name in enumerate(routes.topics)}
+        _, klass, drop_rate = routes.owners(self._priority, self._drop_rate)
+        self._class: Ints = klass
+        self._kept: Floats = 1.0 - drop_rate
+        self._per_byte_s, self._overhead_s = routes.service_s()
+
+    def _loads(self, rate_hz: Floats, mean_bytes: Floats) -> Loads:
+        r = self._routes
+        rate = rate_hz[r.stream_topic]
+        load = rate * (mean_bytes[r.stream_topic] * self._per_byte_s + self._overhead_s)
+        classes = r.scenario.priorities
+        offered = sum_by(r.stream_lane * classes + self._class, load, len(r.lanes) * classes)
+        served = sum_by(r.claim_subscription, rate[r.claim_stream], len(r.filters)) > 0
+        return Loads(
+            offered=offered.reshape(len(r.lanes), classes),
+            kept=sum_by(r.stream_lane, load * self._kept, len(r.lanes)),
+            idle=~served,
+        )

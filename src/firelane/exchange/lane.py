@@ -1,0 +1,281 @@
+"""A lane: one subscription's way to its subscriber. Its class, its drop rate, what waits in it, what came of it.
+
+Lanes outlive their subscription for as long as something is still owed on them. Data only, no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import count
+from typing import TYPE_CHECKING
+
+from firelane.exchange.message import Message
+from firelane.scenario.model import MOST_PRIORITIES, Need
+
+if TYPE_CHECKING:
+    from firelane.exchange.session import Session, Subscription
+
+LOWEST = MOST_PRIORITIES - 1
+EVERYTHING = 1 << 64
+POSITION_BITS = 16  # of the place of a copy among those of one message
+_MASK = EVERYTHING - 1
+_NUMBERS = count(1)
+
+
+class Dropped(IntEnum):
+    """Why a delivery that was due did not happen."""
+
+    POLICY = 0  # on purpose: its lane's drop rate
+    OVERFLOW = 1
+    EXPIRED = 2
+    DISCONNECTED = 3
+    TOO_LARGE = 4
+    SUPERSEDED = 5  # a newer message of the same topic took its place
+
+
+class State(IntEnum):
+    """How far a delivery of QoS 1 or 2 has come."""
+
+    WAITING = 0
+    SENT = 1  # until PUBACK or PUBREC
+    RELEASED = 2  # PUBREL sent, until PUBCOMP
+
+
+class Delivery:
+    """One copy of a message for one session, while it waits or is in flight.
+
+    `order` tells which of two came first. `location` and `size_bytes` say where the log has it (0: nowhere). A copy
+    that waits for a client that is away keeps no message in memory, only where it is.
+    """
+
+    __slots__ = (
+        "arrived",
+        "duplicate",
+        "identifiers",
+        "lane",
+        "location",
+        "message",
+        "order",
+        "packet_id",
+        "qos",
+        "retain",
+        "sequence",
+        "size_bytes",
+        "state",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        lane: Lane,
+        message: Message | None,
+        sequence: int,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        arrived: float,
+    ) -> None:
+        self.lane = lane
+        self.message = message
+        self.sequence = sequence
+        self.order = sequence << POSITION_BITS
+        self.qos = qos
+        self.retain = retain
+        self.identifiers = identifiers
+        self.arrived = arrived  # at the exchange; 0: before it was last started
+        self.packet_id = 0
+        self.state = State.WAITING
+        self.waiting = False  # in the queue of its lane
+        self.duplicate = False
+        self.location = 0
+        self.size_bytes = 0
+
+
+class Backlog:
+    """Where in the log the messages lie that a lane has yet to be given: 12 bytes each, first in, first out."""
+
+    __slots__ = ("_head", "_locations", "_sizes")
+
+    def __init__(self) -> None:
+        self._locations = array("Q")
+        self._sizes = array("I")
+        self._head = 0
+
+    def __len__(self) -> int:
+        return len(self._locations) - self._head
+
+    def append(self, location: int, size_bytes: int) -> None:
+        """One more at the end."""
+        self._locations.append(location)
+        self._sizes.append(size_bytes)
+
+    def popleft(self) -> tuple[int, int]:
+        """The oldest: its location and size."""
+        at = self._head
+        self._head += 1
+        oldest = self._locations[at], self._sizes[at]
+        if self._head > 1024 and self._head * 2 > len(self._locations):
+            del self._locations[: self._head]
+            del self._sizes[: self._head]
+            self._head = 0
+        return oldest
+
+    def prepend(self, several: list[tuple[int, int]]) -> None:
+        """Put these back before all others, in their order."""
+        self._locations = array("Q", [one[0] for one in several]) + self._locations[self._head :]
+        self._sizes = array("I", [one[1] for one in several]) + self._sizes[self._head :]
+        self._head = 0
+
+    def locations(self) -> array[int]:
+        """Where everything that waits lies."""
+        return self._locations[self._head :]
+
+    def sizes(self) -> array[int]:
+        """And how large it is."""
+        return self._sizes[self._head :]
+
+
+@dataclass(slots=True)
+class Replay:
+    """The retained messages that a new subscription is still to be sent; looked for when its turn comes."""
+
+    subscription: Subscription
+    topics: Iterator[bytes | None] | None = None
+
+
+_NOTHING: deque[Delivery] = deque(maxlen=0)  # stands for an empty queue; most lanes never need one of their own
+_NO_BACKLOG = Backlog()
+
+
+class Lane:
+    """One subscription's lane: how it is treated, what waits in it, and running totals of what came of it.
+
+    What waits does so in three places, oldest first: `queue` (in memory, counted by its link), `backlog` (in the log),
+    `replay` (retained messages still to be looked for).
+    """
+
+    __slots__ = (
+        "backlog",
+        "best_class",
+        "blocked",
+        "by_topic",
+        "bytes",
+        "delays_s",
+        "done",
+        "drop_rate",
+        "dropped",
+        "due",
+        "entry",
+        "filter",
+        "flow",
+        "key",
+        "klass",
+        "merged",
+        "need",
+        "number",
+        "passed",
+        "queue",
+        "replay",
+        "session",
+        "threshold",
+        "unmerged",
+    )
+
+    def __init__(self, session: Session, topic_filter: str) -> None:
+        self.session = session
+        self.filter = topic_filter
+        self.number = next(_NUMBERS)
+        identity = f"{session.client_id}\0{topic_filter}".encode()
+        self.key = int.from_bytes(hashlib.blake2b(identity, digest_size=8).digest(), "little")
+        self.need = Need()
+        self.best_class = 0  # it may not be put above this one
+        self.flow: int | None = None
+        self.klass = LOWEST
+        self.drop_rate = 0.0
+        self.threshold = 0  # a message is dropped whose hash lies below
+
+        self.queue = _NOTHING
+        self.backlog = _NO_BACKLOG
+        self.replay: Replay | None = None
+        self.entry: tuple[int, int, Lane] | None = None  # where it stands in line on its link
+        self.blocked = False  # its client takes nothing more for now
+        self.by_topic: dict[bytes, Delivery] | None = None  # `keep: latest`: what waits of each topic
+
+        self.due = 0
+        self.passed = 0  # delivered without having waited
+        self.done = 0  # delivered otherwise
+        self.merged = 0  # carried by another lane of the same session
+        self.unmerged = 0  # of these: dropped there on purpose
+        self.bytes = 0
+        self.dropped = [0] * len(Dropped)
+        self.delays_s = array("d")  # of the last few, until they are counted
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries made."""
+        return self.passed + self.done
+
+    @property
+    def owed(self) -> int:
+        """Deliveries that are due and neither made nor dropped."""
+        return self.due - self.delivered - sum(self.dropped)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits in it; something may be in flight."""
+        return not (self.queue or self.backlog or self.replay)
+
+    def treat(self, klass: int, drop_rate: float, flow: int | None = None) -> None:
+        """Give it a class and a drop rate, as far as its cap and its need allow."""
+        self.klass = max(klass, self.best_class)
+        self.drop_rate = 0.0 if self.need.tolerance is not None else drop_rate
+        self.threshold = round(self.drop_rate * EVERYTHING)
+        self.flow = flow
+
+    def want(self, need: Need, best_class: int) -> None:
+        """Take on another need."""
+        self.need, self.best_class = need, best_class
+        self.treat(self.klass, self.drop_rate, self.flow)
+        latest = need.keep == "latest"
+        if latest != (self.by_topic is not None):
+            self.by_topic = {} if latest else None
+
+    def put(self, delivery: Delivery) -> None:
+        """Let a delivery wait behind all others; whoever does this counts it."""
+        if self.queue is _NOTHING:
+            self.queue = deque()
+        self.queue.append(delivery)
+
+    def put_first(self, deliveries: list[Delivery]) -> None:
+        """Let deliveries wait before all others, in their order."""
+        if self.queue is _NOTHING:
+            self.queue = deque()
+        self.queue.extendleft(reversed(deliveries))
+
+    def store(self, location: int, size_bytes: int) -> None:
+        """Let a message wait in the log."""
+        if self.backlog is _NO_BACKLOG:
+            self.backlog = Backlog()
+        self.backlog.append(location, size_bytes)
+
+    def store_first(self, several: list[tuple[int, int]]) -> None:
+        """Let messages wait in the log before all others there."""
+        if self.backlog is _NO_BACKLOG:
+            self.backlog = Backlog()
+        self.backlog.prepend(several)
+
+
+def hash64(boot: int, sequence: int, key: int) -> int:
+    """A message's hash for a lane: uniform over 64 bits, independent between lanes and between messages.
+
+    The message is (boot number of the exchange, ingress sequence); mixed as splitmix64 finishes a number.
+    """
+    mixed = (boot + sequence * 0x9E37_79B9_7F4A_7C15 ^ key) & _MASK
+    mixed = (mixed ^ mixed >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
+    mixed = (mixed ^ mixed >> 27) * 0x94D0_49BB_1331_11EB & _MASK
+    return mixed ^ mixed >> 31

@@ -1,0 +1,320 @@
+"""A link: the lanes that share it stand in line here, by class and inside a class by arrival, paced to its bandwidth.
+
+Strict priority without pre-emption; a class with a guaranteed share goes first whenever that share is due. The clock is
+virtual: `free_at` is when the link will have sent all it was given. A message may start a little before that, and
+a little late does not cost capacity, so that timers of a millisecond do.
+
+The buffer is bounded over all classes together. Data only, no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+from firelane.exchange.lane import Delivery, Lane
+from firelane.exchange.message import NEVER, Message
+from firelane.scenario import model
+
+MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link that is fast enough for several
+LEAST_AHEAD_S = 0.00005
+SEGMENT_BYTES = 1500
+LAG_S = 0.005  # how much lateness is made up for
+CONTROL_BYTES = model.TCP_IP_ETHERNET_BYTES
+
+Entry = tuple[int, int, Lane]  # order of the first message that waits, number of the lane
+
+
+class Link:
+    """One real link. `own`: of a single client. Unpaced, it is only the buffer of a client that cannot take more."""
+
+    __slots__ = (
+        "_counts",
+        "_expiring",
+        "_fixed_bytes",
+        "_guaranteed",
+        "_last_wire",
+        "_lines",
+        "_newest",
+        "_unsorted",
+        "ahead_s",
+        "byte_s",
+        "described",
+        "free_at",
+        "hungry",
+        "mask",
+        "most",
+        "most_bytes",
+        "name",
+        "own",
+        "paced",
+        "propagation_s",
+        "queued",
+        "queued_bytes",
+        "sent_bytes",
+        "share",
+        "touched",
+        "wakes_at",
+    )
+
+    def __init__(self, name: str, link: model.Link, *, most: int, most_bytes: int) -> None:
+        self.name = name
+        self.described = link
+        self.own = link.each
+        self.paced = link.bandwidth_bps is not None
+        self.byte_s = 8 / link.paced_bps if self.paced else 0.0
+        self.ahead_s = max(LEAST_AHEAD_S, MOST_AHEAD_S - SEGMENT_BYTES * self.byte_s)
+        self.propagation_s = link.propagation_s
+        self._fixed_bytes = None if link.overhead_bytes is None else math.ceil(link.overhead_bytes)
+        self._last_wire = 0, (-1, -1)  # wire bytes, and of what
+        self.free_at = 0.0
+        self.wakes_at = NEVER
+        self.touched = False  # something was added to it that is to be looked at
+        self.most = most if link.buffer_messages is None else link.buffer_messages
+        self.most_bytes = most_bytes
+        self.share = self.most if self.own else max(1, self.most // 4)  # of a client that takes nothing more
+        self.queued = 0
+        self.queued_bytes = 0
+        self.sent_bytes = 0
+        self.mask = 0  # classes in which somebody stands in line
+        self.hungry: dict[Lane, None] = {}  # lanes with nothing in memory and something in the log
+        self._lines: dict[int, list[Entry]] = {}
+        self._newest: dict[int, list[tuple[int, Lane]]] = {}  # arrivals of a class, the last one at the end
+        self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
+        self._counts: dict[int, int] = {}  # messages of a class, also of lanes that are blocked
+        self._expiring: list[tuple[float, int, int, Delivery]] = []
+        self._guaranteed = [_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items())]
+
+    # ---- time
+
+    def may_start(self, now: float) -> bool:
+        """Whether the next message may be sent now."""
+        return self.free_at <= now + self.ahead_s or not self.paced
+
+    def wire_bytes(self, message: Message) -> int:
+        """What a message takes of the link (`firelane.scenario.model.wire_bytes`)."""
+        size = len(message.payload)
+        if self._fixed_bytes is not None:
+            return size + self._fixed_bytes
+        name_bytes = len(message.topic)
+        before, sizes = self._last_wire
+        if sizes != (size, name_bytes):
+            before = size + round(model.auto_overhead_bytes(size, name_bytes))
+            self._last_wire = before, (size, name_bytes)
+        return before
+
+    def start(self, size_bytes: int, now: float) -> float:
+        """Send so many bytes; returns the time from now until the last of them has left."""
+        free_at = max(self.free_at, now - LAG_S)
+        starts_at = max(free_at, now)
+        service_s = size_bytes * self.byte_s
+        self.free_at = free_at + service_s
+        self.sent_bytes += size_bytes
+        return starts_at - now + service_s
+
+    def charge(self, size_bytes: int) -> None:
+        """A control packet goes before everything that waits, and takes its time too."""
+        self.sent_bytes += size_bytes + CONTROL_BYTES
+        self.free_at += (size_bytes + CONTROL_BYTES) * self.byte_s
+
+    # ---- lanes in line
+
+    def add(self, delivery: Delivery, now: float) -> None:
+        """Let a delivery wait in its lane."""
+        lane = delivery.lane
+        if not self.mask and self.free_at < now:
+            self.free_at = now  # it was idle, which earns nothing
+        lane.put(delivery)
+        self._count(delivery, 1)
+        newest = self._newest.setdefault(lane.klass, [])
+        newest.append((delivery.order, lane))
+        if len(newest) > 2 * self._counts[lane.klass] + 64:
+            newest[:] = [one for one in newest if _still_waits(*one, lane.klass)]
+        message = delivery.message
+        if message is not None and message.expires_at != NEVER:
+            heapq.heappush(self._expiring, (message.expires_at, delivery.order, lane.number, delivery))
+        if lane.entry is None and not lane.blocked:
+            self.line_up(lane)
+
+    def add_first(self, deliveries: list[Delivery]) -> None:
+        """Let deliveries of one lane that were sent before wait in front of all others of theirs."""
+        lane = deliveries[0].lane
+        lane.put_first(deliveries)
+        self._newest.setdefault(lane.klass, [])[:0] = [(one.order, lane) for one in deliveries]
+        for delivery in deliveries:
+            self._count(delivery, 1)
+        if not lane.blocked:
+            self.line_up(lane)
+
+    def line_up(self, lane: Lane) -> None:
+        """Put a lane in line by the first message that waits in it; where it stood before counts no more."""
+        lane.entry = entry = (lane.queue[0].order, lane.number, lane)
+        heapq.heappush(self._lines.setdefault(lane.klass, []), entry)
+        self.mask |= 1 << lane.klass
+
+    def first(self) -> Lane | None:
+        """The lane whose turn it is."""
+        for one in self._guaranteed:
+            if self.mask >> one.klass & 1 and one.due_at <= self.free_at:
+                lane = self._first_of(one.klass)
+                if lane is not None:
+                    return lane
+        while self.mask:
+            klass = (self.mask & -self.mask).bit_length() - 1
+            lane = self._first_of(klass)
+            if lane is not None:
+                return lane
+        return None
+
+    def _first_of(self, klass: int) -> Lane | None:
+        line = self._lines[klass]
+        while line:
+            entry = line[0]
+            if entry[2].entry is entry:
+                return entry[2]
+            heapq.heappop(line)
+        self.mask &= ~(1 << klass)
+        return None
+
+    def take(self, lane: Lane) -> Delivery:
+        """The first delivery of the lane whose turn it is."""
+        delivery = lane.queue.popleft()
+        self._gone(delivery)
+        line = self._lines[lane.klass]
+        if lane.queue:
+            lane.entry = entry = (lane.queue[0].order, lane.number, lane)
+            heapq.heapreplace(line, entry)
+        else:
+            heapq.heappop(line)
+            lane.entry = None
+            if not line:
+                self.mask &= ~(1 << lane.klass)
+        for one in self._guaranteed:
+            if one.klass == lane.klass and delivery.message is not None:
+                service_s = self.wire_bytes(delivery.message) * self.byte_s
+                one.due_at = max(one.due_at, self.free_at) + service_s / one.share
+        return delivery
+
+    def step_out(self, lane: Lane) -> None:
+        """The client of the lane whose turn it is takes nothing more for now."""
+        heapq.heappop(self._lines[lane.klass])
+        lane.entry = None
+        lane.blocked = True
+
+    def alone(self, lane: Lane) -> bool:
+        """Whether nobody else stands in line, so that stepping out would change nothing."""
+        return self.mask == 1 << lane.klass and len(self._lines[lane.klass]) == 1
+
+    def step_in(self, lane: Lane) -> None:
+        """And takes more again."""
+        lane.blocked = False
+        if lane.queue:
+            self.line_up(lane)
+
+    def move(self, lane: Lane, klass: int) -> None:
+        """A lane changes its class, with all that waits in it, which is merged by arrival."""
+        if not lane.queue:
+            lane.klass = klass
+            return
+        count = len(lane.queue)
+        self._counts[lane.klass] -= count
+        self._counts[klass] = self._counts.get(klass, 0) + count
+        lane.klass = klass
+        newest = self._newest.setdefault(klass, [])
+        newest += [(one.order, lane) for one in lane.queue]
+        self._unsorted.add(klass)
+        if lane.entry is not None:
+            self.line_up(lane)
+
+    # ---- the buffer
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more fits."""
+        return self.queued >= self.most or self.queued_bytes >= self.most_bytes
+
+    def newest_below(self, klass: int) -> Delivery | None:
+        """The newest message of the lowest class, if that class is lower than this one."""
+        lowest = max((one for one, count in self._counts.items() if count), default=klass)
+        if lowest <= klass:
+            return None
+        newest = self._newest[lowest]
+        if lowest in self._unsorted:
+            newest.sort(key=lambda one: one[0])
+            self._unsorted.discard(lowest)
+        while not _is_last(*newest[-1], lowest):
+            newest.pop()
+        return newest[-1][1].queue[-1]
+
+    def expired(self, now: float) -> Delivery | None:
+        """A delivery that waits in vain, as its message has expired."""
+        expiring = self._expiring
+        while expiring and expiring[0][0] <= now:
+            delivery = heapq.heappop(expiring)[3]
+            if delivery.waiting:
+                return delivery
+        return None
+
+    def remove(self, delivery: Delivery) -> None:
+        """Take a delivery out, wherever it stands in its lane."""
+        lane = delivery.lane
+        if lane.queue[-1] is delivery:
+            lane.queue.pop()
+        else:
+            lane.queue.remove(delivery)
+        self._gone(delivery)
+        if not lane.queue:
+            lane.entry = None
+        elif lane.entry is not None and lane.entry[0] != lane.queue[0].order:
+            self.line_up(lane)
+
+    def clear(self, lane: Lane) -> list[Delivery]:
+        """Take everything out of a lane."""
+        deliveries = list(lane.queue)
+        lane.queue.clear()
+        lane.entry = None
+        lane.blocked = False
+        self.hungry.pop(lane, None)
+        for delivery in deliveries:
+            self._gone(delivery)
+        return deliveries
+
+    def resized(self, before: int, after: int) -> None:
+        """The message of a delivery that waits was replaced by another."""
+        self.queued_bytes += after - before
+
+    def _gone(self, delivery: Delivery) -> None:
+        self._count(delivery, -1)
+        by_topic = delivery.lane.by_topic
+        if by_topic is not None and delivery.message is not None:
+            topic = delivery.message.topic
+            if by_topic.get(topic) is delivery:
+                del by_topic[topic]
+
+    def _count(self, delivery: Delivery, sign: int) -> None:
+        lane = delivery.lane
+        delivery.waiting = sign > 0
+        self.queued += sign
+        lane.session.queued += sign
+        self._counts[lane.klass] = self._counts.get(lane.klass, 0) + sign
+        if delivery.message is not None:
+            self.queued_bytes += sign * delivery.message.size_bytes
+
+
+class _Guarantee:
+    """A class that gets at least a share of the link: when it is next due."""
+
+    __slots__ = ("due_at", "klass", "share")
+
+    def __init__(self, klass: int, share: float) -> None:
+        self.klass = klass
+        self.share = share
+        self.due_at = 0.0
+
+
+def _still_waits(order: int, lane: Lane, klass: int) -> bool:
+    return lane.klass == klass and bool(lane.queue) and lane.queue[0].order <= order <= lane.queue[-1].order
+
+
+def _is_last(order: int, lane: Lane, klass: int) -> bool:
+    return lane.klass == klass and bool(lane.queue) and lane.queue[-1].order == order

@@ -1,0 +1,39 @@
+"""What the exchange has seen, as plain data for whoever plans: topics lately published to, subscriptions, links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firelane.scenario.model import Link, Need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenTopic:
+    """One topic that was published to lately."""
+
+    name: str
+    rate_hz: float
+    mean_bytes: float  # of payloads
+    variance_bytes2: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenSubscription:
+    """One live subscription and what it was granted."""
+
+    subscriber: str  # name of the scenario's subscriber it matched, else its client id
+    filter: str
+    need: Need
+    best_class: int  # a cap on its priority, 0 without
+    link: str  # name of the scenario's link ("default": own, unpaced)
+    qos: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What the exchange has seen, for whoever plans."""
+
+    topics: tuple[SeenTopic, ...]
+    subscriptions: tuple[SeenSubscription, ...]
+    links: dict[str, Link]
+    changed: int  # grows whenever subscriptions, needs or links change

@@ -1,0 +1,44 @@
+"""Whole fan-outs that passed an idle link at once: noted once for all copies, and counted on their lanes later."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from firelane.exchange.lane import Lane
+
+if TYPE_CHECKING:
+    from firelane.exchange.link import Link
+    from firelane.exchange.routes import Copy
+
+
+class Passing:
+    """The publications of one route that went out to all of its copies at once."""
+
+    __slots__ = ("_copies", "bytes", "first_s", "link", "service_s", "start")
+
+    def __init__(self, link: Link, copies: tuple[Copy, ...]) -> None:
+        self.link = link
+        self._copies = copies
+        self.bytes = 0
+        self.start = array("I")  # which copy was the first
+        self.first_s = array("d")  # how long that had to wait before it started
+        self.service_s = array("d")
+
+    def fold(self) -> Iterator[tuple[Lane, npt.NDArray[np.float64]]]:
+        """Count what was noted on the lanes; yields the delays of each, and forgets them."""
+        start, first_s, service_s = (np.array(one) for one in (self.start, self.first_s, self.service_s))
+        publications, copies = len(start), len(self._copies)
+        for number, copy in enumerate(self._copies):
+            lane = copy.lane
+            lane.due += publications
+            lane.done += publications
+            lane.bytes += self.bytes
+            place = (number - start.astype(np.int64)) % copies
+            yield lane, first_s + (place + 1) * service_s
+        self.bytes = 0
+        self.start, self.first_s, self.service_s = array("I"), array("d"), array("d")

@@ -1,0 +1,264 @@
+"""From a link to the wire: what waits is sent by class, as fast as link, socket and window allow."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+
+from firelane.exchange.connection import Connection
+from firelane.exchange.journal import Journal
+from firelane.exchange.lane import POSITION_BITS, Delivery, Dropped, Lane, State
+from firelane.exchange.link import Link
+from firelane.exchange.message import NEVER, Message, Numbers
+from firelane.exchange.outboxes import Outboxes
+from firelane.exchange.passing import Passing
+from firelane.exchange.retained import RetainedMessages
+from firelane.exchange.session import Session, Subscription
+from firelane.mqtt.packets import V3, V5
+
+MOST_UNWRITTEN_BYTES = 65_536  # what is added to an outbox before the socket has had its turn
+MOST_STEPS = 2000  # in search of retained messages, before others have their turn
+KEPT_FOR_THE_BEST = 8  # one in so many messages under way is kept for a session's best class
+
+
+class Serving:
+    """Serves the links; keeps when which of them is to be looked at again."""
+
+    def __init__(self, journal: Journal, retained: RetainedMessages, outboxes: Outboxes, numbers: Numbers) -> None:
+        self.journal = journal
+        self.retained = retained
+        self.outboxes = outboxes
+        self.numbers = numbers
+        self.timed: list[Lane] = []  # lanes that have noted delays
+        self.passings: list[Passing] = []  # and fan-outs that are not counted yet
+        self._wakes: list[tuple[float, int, Link]] = []
+        self._ticket = count()
+
+    def serve(self, link: Link, now: float) -> None:
+        """Send what waits on a link, as far as it and its clients take it."""
+        committed = self.journal.committed
+        while link.mask and link.may_start(now):
+            lane = link.first()
+            if lane is None:
+                break
+            session, delivery = lane.session, lane.queue[0]
+            connection = session.connection
+            assert connection is not None
+            if self._takes_no_more(connection, session, delivery, committed):
+                if link.own and link.alone(lane):
+                    break
+                link.step_out(lane)
+                session.blocked[lane] = None
+                continue
+            link.take(lane)
+            if delivery.message is not None and now >= delivery.message.expires_at and not delivery.duplicate:
+                self.drop(delivery, Dropped.EXPIRED)
+            else:
+                self.send(connection, session, delivery, now)
+            if not lane.queue and (lane.backlog or lane.replay):
+                self._refill(lane, now)
+            if link.hungry:
+                self._feed(link, now)
+            if not session.queued:
+                self.settle_direct(session)
+        if link.mask and not link.may_start(now):
+            self._wake_later(link, now)
+
+    def _feed(self, link: Link, now: float) -> None:
+        """There is room again for the best of the lanes that had to leave everything in the log."""
+        if not link.full:
+            lane = min(link.hungry, key=lambda one: one.klass)
+            del link.hungry[lane]
+            if not lane.queue and lane.backlog and lane.session.connection is not None:
+                self._refill(lane, now)
+
+    def _takes_no_more(self, connection: Connection, session: Session, delivery: Delivery, committed: int) -> bool:
+        if not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
+            return True
+        if delivery.qos:
+            window = connection.window
+            if delivery.lane.klass > session.best_class:
+                window -= window // KEPT_FOR_THE_BEST
+            if connection.window_used >= window:
+                return True
+        return delivery.qos < 2 and session.holding_until > committed  # must not overtake what waits for the log
+
+    def resume(self, session: Session, now: float) -> None:
+        """A client may take more again: its lanes stand in line again, and what waits in the log comes to mind."""
+        connection, link = session.connection, session.link
+        if connection is None or link is None or not connection.writable:
+            return
+        if session.blocked:
+            for lane in session.blocked:
+                link.step_in(lane)
+            session.blocked.clear()
+        if session.stored or session.replaying:
+            for lane in session.lanes.values():
+                if not lane.queue and (lane.backlog or lane.replay):
+                    self._refill(lane, now)
+        self.settle_direct(session)
+        self.serve(link, now)
+
+    def settle_direct(self, session: Session) -> None:
+        """Whether the next message may go straight to the socket, as nothing waits before it."""
+        connection = session.connection
+        assert connection is not None
+        held = session.holding_until > self.journal.committed
+        connection.direct = connection.writable and not (session.waits or held or connection.alias_limit)
+
+    def _wake_later(self, link: Link, now: float) -> None:
+        when = max(link.free_at, now + 2 * link.ahead_s) - link.ahead_s
+        if when < link.wakes_at:
+            link.wakes_at = when
+            heapq.heappush(self._wakes, (when, next(self._ticket), link))
+
+    @property
+    def wakes_at(self) -> float:
+        """When a link will be free for what waits on it."""
+        return self._wakes[0][0] if self._wakes else NEVER
+
+    def wake(self, now: float) -> None:
+        """Serve the links whose time has come."""
+        while self._wakes and self._wakes[0][0] <= now:
+            when, _, link = heapq.heappop(self._wakes)
+            if when == link.wakes_at:
+                link.wakes_at = NEVER
+                self.serve(link, now)
+
+    def _refill(self, lane: Lane, now: float) -> None:
+        """Get a lane the next message from the log, or the next retained one: one at a time, as there is room."""
+        session = lane.session
+        assert session.link is not None
+        if lane.backlog:
+            location, size_bytes = lane.backlog.popleft()
+            session.stored -= 1
+            session.link.add(self.journal.load(lane, location, size_bytes), now)
+        else:
+            self._replay(lane, now)
+
+    def _replay(self, lane: Lane, now: float) -> None:
+        """Let one more retained message wait; they are not looked for for long."""
+        replay, session = lane.replay, lane.session
+        assert replay is not None
+        if replay.topics is None:
+            replay.topics = self.retained.topics(replay.subscription)
+        for steps, topic in enumerate(replay.topics):
+            if topic is not None and self._queue_retained(lane, replay.subscription, topic, now):
+                return
+            if steps == MOST_STEPS:
+                assert session.connection is not None
+                self.outboxes.dirty.append(session.connection)  # nothing to write, but it goes on after the others
+                return
+        lane.replay = None
+        session.replaying -= 1
+
+    def _queue_retained(self, lane: Lane, wanted: Subscription, topic: bytes, now: float) -> bool:
+        session = lane.session
+        message = self._fresh(self._current(topic, now), session)
+        if message is None or session.subscriptions.get(wanted.filter) is not wanted:
+            return False
+        identifiers = (wanted.identifier,) if wanted.identifier else ()
+        qos = min(message.qos, wanted.qos)
+        delivery = Delivery(lane, message, message.sequence, qos, True, identifiers, now)
+        delivery.order = self.numbers.next() << POSITION_BITS  # it stands in line from now on
+        if delivery.qos and self.journal.keeps(session):
+            self.journal.message(message, [(session, delivery)])
+        lane.due += 1
+        assert session.link is not None
+        session.link.add(delivery, now)
+        return True
+
+    def _current(self, topic: bytes, now: float) -> Message | None:
+        """A topic's retained message, unless its time is over."""
+        message = self.retained.get(topic)
+        if message is not None and now >= message.expires_at:
+            over = self.retained.clear(topic)
+            assert over is not None
+            self.journal.unretained(over)
+            return None
+        return message
+
+    def _fresh(self, message: Message | None, session: Session) -> Message | None:
+        """A retained message for a session that may be owed it twice: under a number of its own."""
+        if message is None or not (message.qos and session.durable):
+            return message
+        return self.numbers.again(message)
+
+    def send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
+        """Send a delivery now."""
+        if delivery.message is None:  # in flight when its client went away; the log has it
+            delivery.message = self.journal.load(delivery.lane, delivery.location, delivery.size_bytes).message
+        if delivery.qos and not delivery.packet_id:
+            delivery.packet_id = session.next_packet_id()
+        wire = self._wire(connection, delivery, now)
+        if wire is None:
+            self.drop(delivery, Dropped.TOO_LARGE)
+            return
+        self.account(delivery, now)
+        if delivery.qos == 0:
+            delivery.lane.done += 1
+            self.outboxes.put(connection, wire)
+            return
+        connection.window_used += 1
+        first_time = delivery.packet_id not in session.in_flight
+        session.in_flight[delivery.packet_id] = delivery
+        delivery.state = State.SENT
+        delivery.duplicate = True  # should it be sent again
+        if delivery.qos == 2 and first_time and delivery.location and self.journal.keeps(session):
+            session.holding_until = self.journal.sent(session, delivery)
+        if session.holding_until <= self.journal.committed:
+            self.outboxes.put(connection, wire)
+        else:
+            self.outboxes.after_commit.append((session.holding_until, connection, wire))
+
+    def account(self, delivery: Delivery, now: float) -> None:
+        """Take the time of the link, and note how long the message took to get through."""
+        lane = delivery.lane
+        link, message = lane.session.link, delivery.message
+        assert link is not None
+        assert message is not None
+        if link.paced:
+            size_bytes = link.wire_bytes(message)
+            lane.bytes += size_bytes
+            left_s = link.start(size_bytes, now)
+        else:
+            left_s = 0.0
+        if delivery.arrived and not delivery.duplicate:
+            if not lane.delays_s:
+                self.timed.append(lane)
+            lane.delays_s.append(now - delivery.arrived + left_s + link.propagation_s)
+
+    def _wire(self, connection: Connection, delivery: Delivery, now: float) -> bytes | None:
+        """The bytes of a copy, with an alias for its topic where the client takes them; None if it is too large."""
+        message = delivery.message
+        assert message is not None
+        first = 0x30 | delivery.duplicate << 3 | delivery.qos << 1 | delivery.retain
+        if connection.version != V5:
+            return message.encoded(V3, first, delivery.packet_id, b"", message.topic)
+        topic, alias, new = message.topic, 0, False
+        if not (connection.alias_limit or delivery.identifiers) and message.expires_at == NEVER:
+            wire = message.encoded(V5, first, delivery.packet_id, b"", topic)
+            return wire if len(wire) <= connection.largest_out else None
+        if connection.alias_limit:
+            alias = connection.aliases_out.get(topic, 0)
+            new = not alias and len(connection.aliases_out) < connection.alias_limit
+            alias = len(connection.aliases_out) + 1 if new else alias
+        extra = message.own_properties(delivery.identifiers, alias, now)
+        wire = message.encoded(V5, first, delivery.packet_id, extra, b"" if alias and not new else topic)
+        if alias and len(wire) > connection.largest_out:  # it may fit without
+            new, extra = False, message.own_properties(delivery.identifiers, 0, now)
+            wire = message.encoded(V5, first, delivery.packet_id, extra, topic)
+        if len(wire) > connection.largest_out:
+            return None
+        if new:
+            connection.aliases_out[topic] = alias
+        return wire
+
+    def drop(self, delivery: Delivery, why: Dropped) -> None:
+        """Give a delivery up, and count it."""
+        lane = delivery.lane
+        lane.dropped[why] += 1
+        if delivery.packet_id:
+            lane.session.in_flight.pop(delivery.packet_id, None)
+        if delivery.location:
+            self.journal.done(lane.session, delivery)

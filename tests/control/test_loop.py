@@ -1,0 +1,288 @@
+"""The loop that plans again, step by step on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from functools import wraps
+from itertools import pairwise
+
+import pytest
+
+from fake_exchange import FakeExchange, seen, topic, treated, want
+from firelane.control import Control, controlling, decide
+from firelane.control import loop as loop_module
+from firelane.errors import PlanError
+from firelane.scenario import from_data
+from firelane.scenario.model import Need, Scenario
+
+TOPICS = [topic("a", 20.0), topic("b", 5.0)]
+WANTS = [want("s", "a"), want("s", "b")]
+
+
+class Run:
+    """A control loop whose steps come when it asked for them, in no time."""
+
+    def __init__(self, exchange, scenario=None, **more):
+        self.exchange = exchange
+        self.now = 100.0
+        self.lines = []
+        self.control = Control(exchange, scenario, tell=self.lines.append, clock=lambda: self.now, **more)
+
+    async def until(self, end):
+        """Let time pass; says when plans were applied."""
+        applied, again_at = [], self.now
+        while again_at <= end:
+            self.now = again_at
+            before = len(self.exchange.applied)
+            again_at = await self.control.step(self.now)
+            applied += [round(self.now, 3)] * (len(self.exchange.applied) - before)
+            assert again_at >= self.now
+        self.now = end
+        return applied
+
+
+def in_loop(test):
+    """Run a coroutine function as a test."""
+
+    @wraps(test)
+    def call(**fixtures):
+        asyncio.run(test(**fixtures))
+
+    return call
+
+
+async def started(*wants, **more):
+    """A run that has made its first plan and found nothing to do since."""
+    run = Run(FakeExchange(seen(TOPICS, [*WANTS, *wants])), **more)
+    assert await run.until(103.0) == [100.2]
+    return run
+
+
+@in_loop
+async def test_the_first_plan_is_made_when_there_is_something_to_plan():
+    run = Run(FakeExchange(seen([], WANTS)))
+    assert await run.until(105.0) == []
+    run.exchange.seen = replace(run.exchange.seen, topics=tuple(TOPICS))
+    assert len(await run.until(107.0)) == 1
+    assert run.exchange.plan.version == 1
+    assert treated(run.exchange.plan).keys() == {("s", "a"), ("s", "b")}
+    assert run.lines == []
+
+
+@in_loop
+async def test_a_configured_scenario_is_planned_before_there_is_any_traffic():
+    scenario = from_data(
+        {"name": "x", "topics": {"a": {"size": "100 B"}}, "publishers": {"p": {"publishes": {"a": 20}}}}
+    )
+    run = Run(FakeExchange(seen([], [want("s", "a")])), scenario)
+    await run.until(101.0)
+    assert treated(run.exchange.plan)["s", "a"][1] == pytest.approx(0.55, abs=1e-6)
+
+
+@in_loop
+async def test_nothing_changes_nothing_is_planned():
+    run = await started()
+    assert await run.until(200.0) == []
+
+
+@in_loop
+async def test_a_new_subscription_is_planned_after_some_quiet():
+    run = await started()
+    run.exchange.change(subscriptions=(*run.exchange.seen.subscriptions, want("t", "a")))
+    (when,) = await run.until(110.0)
+    assert 103.0 + 0.2 <= when <= 103.0 + 1.0 + 0.2
+    assert run.exchange.plan.version == 2
+    assert ("t", "a") in treated(run.exchange.plan)
+
+
+@in_loop
+async def test_changes_without_end_are_planned_once_a_second():
+    run = await started()
+    applied = []
+    for tenths in range(1, 101):
+        run.exchange.change()
+        applied += await run.until(103.0 + tenths / 10)
+    assert 5 <= len(applied) <= 10
+    assert min(later - earlier for earlier, later in pairwise(applied)) >= 1.0
+
+
+@in_loop
+async def test_plans_are_not_made_more_often_than_asked():
+    run = await started(min_interval_s=5.0)
+    applied = []
+    for tenths in range(1, 201):
+        run.exchange.change()
+        applied += await run.until(103.0 + tenths / 10)
+    assert 3 <= len(applied) <= 5
+    assert min(later - earlier for earlier, later in pairwise(applied)) >= 5.0
+
+
+@in_loop
+async def test_traffic_that_moves_is_planned_for():
+    run = await started()
+    run.exchange.seen = replace(run.exchange.seen, topics=(topic("a", 20.5), topic("b", 5.0)))
+    assert await run.until(110.0) == []
+    run.exchange.seen = replace(run.exchange.seen, topics=(topic("a", 20.0), topic("b", 15.0)))
+    assert len(await run.until(120.0)) == 1
+    assert await run.until(200.0) == []
+
+
+@in_loop
+async def test_without_a_bandwidth_there_is_nothing_to_do_and_little_is_looked_at():
+    run = Run(FakeExchange(seen(TOPICS, WANTS, kbps=None)))
+    assert await run.until(200.0) == []
+    assert run.exchange.looks <= 11
+    assert run.exchange.plan is None
+
+
+@in_loop
+async def test_drops_end_when_the_last_link_is_no_longer_paced():
+    run = await started()
+    assert run.exchange.plan.flow_drop_rate.any()
+    run.exchange.change(links=seen([], [], kbps=None).links)
+    assert len(await run.until(130.0)) == 1
+    assert not run.exchange.plan.flow_drop_rate.any()
+    looks = run.exchange.looks
+    await run.until(200.0)
+    assert run.exchange.looks - looks < 10
+
+
+@in_loop
+async def test_a_change_while_a_plan_is_made_leads_to_another(monkeypatch):
+    run = await started()
+
+    def decide_slowly(*arguments, **more):
+        if run.exchange.plan.version == 1:
+            run.exchange.change()
+        return decide(*arguments, **more)
+
+    monkeypatch.setattr(loop_module, "decide", decide_slowly)
+    run.exchange.change()
+    assert len(await run.until(120.0)) == 2
+
+
+@in_loop
+async def test_there_are_never_two_plans_in_the_making(monkeypatch):
+    run = await started()
+    busy = threading.Lock()
+
+    def decide_alone(*arguments, **more):
+        assert busy.acquire(blocking=False)
+        try:
+            threading.Event().wait(0.02)
+            return decide(*arguments, **more)
+        finally:
+            busy.release()
+
+    monkeypatch.setattr(loop_module, "decide", decide_alone)
+    await asyncio.gather(*(run.control.apply() for _ in range(4)))
+    assert [plan.version for plan in run.exchange.applied] == [1, 2, 3, 4, 5]
+
+
+@in_loop
+async def test_least_shares_that_do_not_fit_are_told_once():
+    run = Run(FakeExchange(seen(TOPICS, [want("s", "a", need=Need(min_share=0.9))])))
+    await run.until(103.0)
+    (line,) = run.lines
+    assert "least shares do not fit on thin" in line
+    assert "\n" not in line
+    run.exchange.seen = replace(run.exchange.seen, topics=(topic("a", 30.0),))
+    assert len(await run.until(110.0)) == 1
+    assert len(run.lines) == 1
+    run.exchange.seen = replace(run.exchange.seen, topics=(topic("a", 3.0),))
+    await run.until(120.0)
+    run.exchange.seen = replace(run.exchange.seen, topics=(topic("a", 30.0),))
+    await run.until(130.0)
+    assert len(run.lines) == 2
+
+
+@pytest.mark.parametrize("problem", [PlanError("it is too late"), ZeroDivisionError("no")])
+def test_the_old_plan_stays_when_no_new_one_can_be_made(problem, monkeypatch, capsys):
+    def fail(*arguments, **more):
+        raise problem
+
+    async def main():
+        run = await started()
+        old = run.exchange.plan
+        with monkeypatch.context() as patched:
+            patched.setattr(loop_module, "decide", fail)
+            run.exchange.change()
+            assert await run.until(140.0) == []
+        assert run.exchange.plan is old
+        (line,) = run.lines
+        assert str(problem) in line
+        assert "\n" not in line
+        assert len(await run.until(160.0)) == 1  # it is tried again
+        assert run.exchange.plan.version == 2
+
+    asyncio.run(main())
+    assert ("Traceback" in capsys.readouterr().err) == isinstance(problem, ZeroDivisionError)
+
+
+@in_loop
+async def test_a_failure_is_not_tried_again_all_the_time(monkeypatch):
+    run = await started()
+    tries = []
+
+    def fail(*arguments, **more):
+        tries.append(run.now)
+        raise PlanError("no")
+
+    monkeypatch.setattr(loop_module, "decide", fail)
+    run.exchange.change()
+    await run.until(153.0)
+    assert 4 <= len(tries) <= 6
+
+
+@in_loop
+async def test_a_plan_given_by_hand_is_applied_and_holds_until_something_changes():
+    run = await started()
+    before = run.exchange.plan
+    by_hand = replace(before, version=9, flow_drop_rate=before.flow_drop_rate * 0 + 0.5, made_by="hand")
+    await run.control.apply(by_hand)
+    assert await run.until(130.0) == []
+    assert run.exchange.plan is by_hand
+    with pytest.raises(PlanError, match="not newer"):
+        await run.control.apply(by_hand)
+    run.exchange.change()
+    assert len(await run.until(140.0)) == 1
+    assert run.exchange.plan.version == 10
+
+
+@in_loop
+async def test_what_a_plan_that_was_asked_for_knows_is_not_planned_again():
+    run = await started()
+    run.exchange.change()
+    await run.control.apply()
+    assert await run.until(120.0) == []
+
+
+@in_loop
+async def test_another_scenario_is_planned_for():
+    run = await started()
+    run.control.reload(Scenario(name="other", priorities=2, headroom=0.5))
+    assert len(await run.until(110.0)) == 1
+    assert run.exchange.plan.flow_priority.max() < 2
+    assert run.exchange.plan.promised["loads"]["thin"] == pytest.approx(0.5)
+
+
+def test_a_loop_beside_an_exchange_plans_by_itself_and_looks_at_once_when_told():
+    async def main():
+        exchange = FakeExchange(seen(TOPICS, WANTS))
+        lines = []
+        async with controlling(exchange, None, tell=lines.append) as control, asyncio.timeout(60):
+            while not exchange.applied:
+                await asyncio.sleep(0.01)
+            looks = exchange.looks
+            control.look_soon()
+            await asyncio.sleep(0.05)
+            assert exchange.looks > looks
+            exchange.change()
+            control.look_soon()
+            while len(exchange.applied) < 2:
+                await asyncio.sleep(0.01)
+        assert lines == []
+
+    asyncio.run(main())
