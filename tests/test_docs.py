@@ -16,7 +16,19 @@ from firelane.cli import main
 from firelane.metrics import SCHEMA
 from firelane.scenario import from_text
 from firelane.scenario.model import Broker, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
-from firelane.scenario.settings import AccessRule, ExchangeSettings, Limits, Tls, Token, Upstream, User, WebSocket
+from firelane.scenario.settings import (
+    AccessRule,
+    Cap,
+    ExchangeSettings,
+    Limits,
+    Profile,
+    Tls,
+    Token,
+    Upstream,
+    User,
+    WebSocket,
+)
+from firelane.scenario.telemetry_settings import TelemetrySettings
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "firelane").rglob("*.py"))
@@ -121,6 +133,9 @@ def section(document: str, heading: str) -> str:
         (Limits, "`exchange.limits`"),
         (Tls, "`exchange.tls`"),
         (Upstream, "`exchange.upstream`"),
+        (Profile, "`exchange.profiles.<name>`"),
+        (Cap, "`exchange.caps.<role>`"),
+        (TelemetrySettings, "`exchange.telemetry`"),
     ],
 )
 def test_every_setting_of_the_exchange_is_documented_in_its_section(kind, heading):

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from desk import Desk
@@ -18,10 +19,12 @@ from good_client import EXPIRY_S, Client, Publication, State
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from plans import a_plan
 
 from firelane.exchange import cleaning, routes, session
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.topics import matches
+from firelane.scenario.model import Link, Need, Subscriber
 
 LIMITS = {"queue": 3, "inflight": 4}
 FILTERS = ["a", "+", "$share/g/s"]
@@ -34,10 +37,12 @@ anybody = st.integers(0, 3)
 
 
 class Sessions(RuleBasedStateMachine):
+    scenario: ClassVar[dict[str, object]] = {}
+
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="firelane-"))
-        self.desk = Desk(self.folder, prompt=False, segment_bytes=400, limits=LIMITS)
+        self.desk = Desk(self.folder, prompt=False, segment_bytes=400, limits=LIMITS, scenario=self.scenario)
         self.publications: dict[int, Publication] = {}
         self.clients = {
             "three": self.client("three", V3, 4),
@@ -245,9 +250,13 @@ class Sessions(RuleBasedStateMachine):
                 client.line.full(False)
         desk.commit()
         self.read()
-        while any(client.to_answer for client in self.online()):
+        while self.is_waiting() or any(client.to_answer for client in self.online()):
             for client in self.online():
                 client.answer(100)
+            desk.commit()
+            desk.now += 1.0  # links have sent what they had
+            desk.broker.wake(desk.now)
+            desk.settle()
             desk.commit()
             self.read()
         for client in self.online():
@@ -256,6 +265,10 @@ class Sessions(RuleBasedStateMachine):
             assert not client.unacknowledged
         for publication in self.publications.values():
             self.check_promises(publication)
+
+    def is_waiting(self):
+        """Whether somebody waits for a link to be free."""
+        return any(self.desk.session(client.name).queued for client in self.online())
 
     def check_promises(self, publication):
         for (name, number, qos), copies in publication.owed.items():
@@ -286,8 +299,51 @@ class Sessions(RuleBasedStateMachine):
         assert desk.log.bytes <= 3 * desk.segment_bytes
 
 
+class PlannedSessions(Sessions):
+    """The same with two clients on a thin link and one on a thin link of its own, under plans that come and go."""
+
+    scenario: ClassVar[dict[str, object]] = {
+        "links": {
+            "thin": Link(bandwidth_bps=8000.0, buffer_messages=4, guaranteed={5: 0.1}),
+            "own": Link(bandwidth_bps=8000.0, buffer_messages=2, each=True),
+        },
+        "subscribers": {
+            "three": Subscriber(link="thin", subscribes={}),
+            "five": Subscriber(link="thin", subscribes={"a": Need(keep="latest")}),
+            "five-narrow": Subscriber(link="own", subscribes={}),
+        },
+    }
+
+    @rule(treatments=st.lists(st.tuples(st.integers(0, 8), st.sampled_from([0.0, 0.5, 1.0])), min_size=12, max_size=12))
+    def plan(self, treatments):
+        pairs = [(name, one) for name in self.clients for one in FILTERS]
+        in_force = self.desk.broker.treatment.plan
+        version = 1 if in_force is None else in_force.version + 1
+        self.desk.broker.apply(a_plan(dict(zip(pairs, treatments, strict=True)), version), self.desk.now)
+        self.desk.settle()
+
+    @rule(seconds=st.sampled_from([0.001, 0.05, 0.2, 2.0]))
+    def links_are_free(self, seconds):
+        self.desk.now += seconds
+        self.desk.broker.wake(self.desk.now)
+        self.desk.settle()
+
+    @rule(bandwidth=st.sampled_from([8000.0, 80_000.0]))
+    def reload(self, bandwidth):
+        links = {**self.scenario["links"], "thin": Link(bandwidth_bps=bandwidth, buffer_messages=4)}
+        self.desk.broker.reload(replace(self.desk.scenario, links=links), self.desk.now)
+        self.desk.settle()
+
+
 TestSessions = Sessions.TestCase
+TestPlannedSessions = PlannedSessions.TestCase
+TestPlannedSessions.settings = settings(max_examples=60, stateful_step_count=80)
 TestSessions.settings = settings(max_examples=60, stateful_step_count=80)
+
+
+@pytest.mark.soak
+class TestPlannedSessionsForLong(PlannedSessions.TestCase):
+    settings = settings(max_examples=5000, stateful_step_count=100)
 
 
 @pytest.mark.soak

@@ -146,7 +146,7 @@ class Answering:
             lane.store_first(waiting)
             session.stored += len(waiting)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Session, now: float) -> None:
         """A session has ended: everything it was still owed is dropped, and counted."""
         for delivery in list(session.in_flight.values()):
             if delivery.state is State.RELEASED:
@@ -157,5 +157,5 @@ class Answering:
             session.stored -= len(lane.backlog)
             while lane.backlog:
                 location, size_bytes = lane.backlog.popleft()
-                lane.dropped[Dropped.DISCONNECTED] += 1
+                self._serving.count_drop(lane, Dropped.DISCONNECTED, None, 1, now)
                 self._journal.let_go(session, location, size_bytes)

@@ -27,7 +27,7 @@ from firelane.exchange.journal import Journal
 from firelane.exchange.lane import Lane
 from firelane.exchange.links import Links
 from firelane.exchange.measuring import Measuring
-from firelane.exchange.message import NEVER, Message, Numbers
+from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
 from firelane.exchange.needs import NeedError, Needs, asked
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.recovery import Recovery
@@ -35,6 +35,8 @@ from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Routes
 from firelane.exchange.serving import Serving
 from firelane.exchange.session import Session, Subscription
+from firelane.exchange.telemetry import Recorder
+from firelane.exchange.telemetry.recorder import NO_MORE
 from firelane.exchange.treatment import Treatment
 from firelane.metrics import Metrics
 from firelane.mqtt.decode import decode, frame
@@ -69,6 +71,8 @@ class Broker:
         self.routes = Routes(self._may_receive)
         self.retained = RetainedMessages(self._may_receive)
         self.boot = secrets.randbits(64)
+        self.recorder: Recorder | None = None
+        self._sampled_next = NO_MORE  # the number of the next message that is recorded
         self.changed = 0  # grows when subscriptions, needs or links change
         self.lately, self.since_plan = Measuring(0.0), Measuring(0.0)
         self.numbers = Numbers()
@@ -214,6 +218,9 @@ class Broker:
         self.stalled.pop(connection, None)
         self.deferring.pop(connection, None)
         connecting.closed(self, connection, now)
+        session = connection.session
+        if session is not None and session.link is not None and not session.link.own:
+            self.serving.serve(session.link, now)  # it has left room for others
 
     def verified(self, connection: Connection, right: bool, now: float) -> None:
         """A password was checked."""
@@ -369,7 +376,29 @@ class Broker:
 
     def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
         """A message with the next number."""
-        return Message(topic, payload, qos, retain, publisher, self.numbers.next())
+        sequence = self.numbers.next()
+        if sequence < self._sampled_next:
+            return Message(topic, payload, qos, retain, publisher, sequence)
+        return self._sampled(topic, payload, qos, retain, publisher, sequence)
+
+    def _sampled(
+        self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None, sequence: int
+    ) -> Message:
+        assert self.recorder is not None
+        self._sampled_next = sequence + self.recorder.gap()
+        message = SampledMessage(topic, payload, qos, retain, publisher, sequence)
+        message.weight = self.recorder.weight
+        return message
+
+    def record(self, recorder: Recorder) -> None:
+        """Have deliveries and membership recorded from now on."""
+        self.recorder = self.serving.recorder = recorder
+        self._sampled_next = self.numbers.last + recorder.gap()
+
+    def note_membership(self, session: Session, topic_filter: str, event: str, now: float) -> None:
+        """Record that a client subscribed, unsubscribed, or is lost."""
+        if self.recorder is not None:
+            self.recorder.membership(now, session.client_id, topic_filter, event)
 
     def new_session(self, client_id: str, identity: Identity) -> Session:
         """A session that nobody had before."""
@@ -445,6 +474,8 @@ class Broker:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {in_force.version}")
         self.measure(now)
         self.treatment = Treatment(self.links.scenario, plan)
+        if self.recorder is not None:
+            self.recorder.plan_version = plan.version
         for session in self.sessions.values():
             for lane in session.lanes.values():
                 self.treat(session, lane)
@@ -531,7 +562,7 @@ class Broker:
             case Subscribe():
                 subscribing.handle_subscribe(self, connection, packet, now)
             case Unsubscribe():
-                subscribing.handle_unsubscribe(self, connection, packet)
+                subscribing.handle_unsubscribe(self, connection, packet, now)
             case Ping(kind=Kind.PINGREQ):
                 self.outboxes.write(connection, _PINGRESP)
             case Disconnect():

@@ -144,6 +144,8 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
     if present:
         connection.last_record = broker.journal.appended  # the log may not have yet what it received or forgot before
     broker.seat(session, connection, now)
+    for topic_filter in session.subscriptions:
+        broker.note_membership(session, topic_filter, "subscribe", now)
     broker.answering.attach(session, now)
 
 
@@ -244,6 +246,8 @@ def closed(broker: Broker, connection: Connection, now: float, *, taken_over: bo
         return
     broker.answering.detach(session)
     broker.disconnected(connection)
+    for topic_filter in session.subscriptions:
+        broker.note_membership(session, topic_filter, "lost", now)
     if session.will is not None:
         delay_s = float(session.will.properties.get("will_delay_interval", 0))
         session.will_at = now + min(delay_s, session.expiry_s)
@@ -278,7 +282,7 @@ def end_session(broker: Broker, session: Session, now: float) -> None:
         broker.routes.remove(subscription)
     broker.journal.session_ended(session)
     session.subscriptions.clear()
-    broker.answering.forget(session)
+    broker.answering.forget(session, now)
     broker.session_ended(session)
 
 

@@ -43,11 +43,12 @@ class Delivering:
         start = message.sequence % count if count > 1 else 0
         if start:  # fan-out starts at a rotating subscriber
             copies = copies[start:] + copies[:start]
-        if route.passing is not None and not message.retain and self._cut_through(route.passing, message, copies, now):
+        own_way = message.retain or message.weight
+        if route.passing is not None and not own_way and self._cut_through(route.passing, message, copies, now):
             return
         position = 0
         for copy in copies:
-            if not copy.plain or message.retain:
+            if own_way or not copy.plain:
                 position += 1
                 self._deliver_own(copy, message, position, now)
                 continue
@@ -55,13 +56,13 @@ class Delivering:
             lane.due += 1
             connection = copy.session.connection
             if connection is None:
-                lane.dropped[Dropped.DISCONNECTED] += 1
+                self._serving.count_drop(lane, Dropped.DISCONNECTED, message, 0, now)
             elif connection.direct:
                 wire = message.wire5 if connection.version == V5 else message.wire3
                 if wire is None:
                     wire = message.wire(connection.version)
                 if len(wire) > connection.largest_out:
-                    lane.dropped[Dropped.TOO_LARGE] += 1
+                    self._serving.count_drop(lane, Dropped.TOO_LARGE, message, 0, now)
                     continue
                 outbox = connection.outbox
                 if not outbox:
@@ -127,22 +128,24 @@ class Delivering:
         chosen = copy.own if copy.session is message.publisher else copy
         if chosen is None:
             return
-        if self._keeps(chosen, message):
+        if self._keeps(chosen, message, now):
             delivery = _due(chosen, message, position, now)[1]
             delivery.lane.due += 1
             self._accept(delivery, now)
 
-    def _keeps(self, copy: Copy, message: Message) -> bool:
+    def _keeps(self, copy: Copy, message: Message, now: float) -> bool:
         """Whether a copy is not dropped on purpose, as a share of those of QoS 0 may be; the dropped one is counted."""
+        if copy.others:
+            copy.choose()  # the lane that carried it before may be empty by now
+            for other in copy.others:
+                other.merged += 1
         lane = copy.lane
-        for other in copy.others:
-            other.merged += 1
         if not copy.threshold or (copy.qos and message.qos):
             return True
         if hash64(self._boot, message.sequence, lane.key) >= copy.threshold:
             return True
         lane.due += 1
-        lane.dropped[Dropped.POLICY] += 1
+        self._serving.count_drop(lane, Dropped.POLICY, message, 0, now)
         for other in copy.others:
             other.unmerged += 1
         return False
@@ -161,7 +164,7 @@ class Delivering:
             copies = copies[start:] + copies[:start]
         for copy in copies:
             chosen = copy.own if copy.session is message.publisher else copy
-            if chosen is not None and self._keeps(chosen, message):
+            if chosen is not None and self._keeps(chosen, message, now):
                 due.append(_due(chosen, message, len(due), now))
         if not route.groups:
             self._hand_on(message, due, now, packet_id)
@@ -209,7 +212,7 @@ class Delivering:
             if delivery.qos and session.durable:
                 self._to_backlog(delivery)
             else:
-                lane.dropped[Dropped.DISCONNECTED] += 1
+                self._serving.count_drop(lane, Dropped.DISCONNECTED, delivery.message, delivery.qos, now)
         elif connection.direct and not link.paced and (delivery.qos == 0 or connection.window_used < connection.window):
             self._serving.send(connection, session, delivery, now)  # nothing waits, so nothing is overtaken
             connection.direct = session.holding_until <= self._journal.committed
@@ -234,9 +237,9 @@ class Delivering:
             by_topic[message.topic] = delivery
             return False
         assert older.message is not None
-        delivery.lane.dropped[Dropped.SUPERSEDED] += 1
-        link.resized(older.message.size_bytes, message.size_bytes)
+        self._serving.count_drop(delivery.lane, Dropped.SUPERSEDED, older.message, 0, older.arrived)
         older.message, older.arrived, older.retain = message, delivery.arrived, delivery.retain
+        link.resized(older)
         return True
 
     def _room_for(self, delivery: Delivery, link: Link, now: float) -> bool:
@@ -276,28 +279,25 @@ class Delivering:
     def _overflow(self, delivery: Delivery) -> None:
         """There is no room in memory: QoS 0 is dropped, the others go on waiting in the log."""
         lane, message = delivery.lane, delivery.message
-        if delivery.qos and lane.backlog:
-            self._journal.keep(delivery)
-            lane.store_first([(delivery.location, delivery.size_bytes)])
-            lane.session.stored += 1
-            self._note_hunger(lane)
-        elif delivery.qos:
-            self._to_backlog(delivery)
-            self._note_hunger(lane)
+        if delivery.qos:
+            self._to_backlog(delivery, first=True)
+            if lane.session.link is not None and not lane.queue:
+                lane.session.link.hungry[lane] = None
         else:
-            lane.dropped[Dropped.OVERFLOW] += 1
+            self._serving.count_drop(lane, Dropped.OVERFLOW, message, 0, delivery.arrived)
             if lane.by_topic is not None and message is not None and lane.by_topic.get(message.topic) is delivery:
                 del lane.by_topic[message.topic]
 
-    def _note_hunger(self, lane: Lane) -> None:
-        link = lane.session.link
-        if link is not None and not lane.queue:
-            link.hungry[lane] = None
-
-    def _to_backlog(self, delivery: Delivery) -> None:
+    def _to_backlog(self, delivery: Delivery, *, first: bool = False) -> None:
+        lane, session = delivery.lane, delivery.lane.session
         self._journal.keep(delivery)
-        delivery.lane.store(delivery.location, delivery.size_bytes)
-        delivery.lane.session.stored += 1
+        if first and lane.backlog:
+            lane.store_first([(delivery.location, delivery.size_bytes)])
+        else:
+            lane.store(delivery.location, delivery.size_bytes)
+        session.stored += 1
+        if session.connection is not None:
+            session.connection.direct = False
 
     def _touch(self, link: Link) -> None:
         if not link.touched:

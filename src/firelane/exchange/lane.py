@@ -56,6 +56,7 @@ class Delivery:
     __slots__ = (
         "arrived",
         "duplicate",
+        "held_bytes",
         "identifiers",
         "lane",
         "location",
@@ -91,6 +92,7 @@ class Delivery:
         self.packet_id = 0
         self.state = State.WAITING
         self.waiting = False  # in the queue of its lane
+        self.held_bytes = 0  # what it then counts for
         self.duplicate = False
         self.location = 0
         self.size_bytes = 0

@@ -15,6 +15,7 @@ import math
 from firelane.exchange.lane import Delivery, Lane
 from firelane.exchange.message import NEVER, Message
 from firelane.scenario import model
+from firelane.scenario.model import MOST_PRIORITIES
 
 MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link that is fast enough for several
 LEAST_AHEAD_S = 0.00005
@@ -81,9 +82,9 @@ class Link:
         self._lines: dict[int, list[Entry]] = {}
         self._newest: dict[int, list[tuple[int, Lane]]] = {}  # arrivals of a class, the last one at the end
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
-        self._counts: dict[int, int] = {}  # messages of a class, also of lanes that are blocked
+        self._counts = [0] * MOST_PRIORITIES  # messages of a class, also of lanes that are blocked
         self._expiring: list[tuple[float, int, int, Delivery]] = []
-        self._guaranteed = [_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items())]
+        self._guaranteed = tuple(_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items()))
 
     # ---- time
 
@@ -125,12 +126,14 @@ class Link:
         if not self.mask and self.free_at < now:
             self.free_at = now  # it was idle, which earns nothing
         lane.put(delivery)
-        self._count(delivery, 1)
-        newest = self._newest.setdefault(lane.klass, [])
+        self._came(delivery)
+        klass, message = lane.klass, delivery.message
+        newest = self._newest.get(klass)
+        if newest is None:
+            newest = self._newest[klass] = []
         newest.append((delivery.order, lane))
-        if len(newest) > 2 * self._counts[lane.klass] + 64:
-            newest[:] = [one for one in newest if _still_waits(*one, lane.klass)]
-        message = delivery.message
+        if len(newest) > 2 * self._counts[klass] + 64:
+            newest[:] = [one for one in newest if _still_waits(*one, klass)]
         if message is not None and message.expires_at != NEVER:
             heapq.heappush(self._expiring, (message.expires_at, delivery.order, lane.number, delivery))
         if lane.entry is None and not lane.blocked:
@@ -142,7 +145,7 @@ class Link:
         lane.put_first(deliveries)
         self._newest.setdefault(lane.klass, [])[:0] = [(one.order, lane) for one in deliveries]
         for delivery in deliveries:
-            self._count(delivery, 1)
+            self._came(delivery)
         if not lane.blocked:
             self.line_up(lane)
 
@@ -154,6 +157,11 @@ class Link:
 
     def first(self) -> Lane | None:
         """The lane whose turn it is."""
+        mask = self.mask
+        if mask and not self._guaranteed:  # the common case, without a call
+            line = self._lines[(mask & -mask).bit_length() - 1]
+            if line and line[0][2].entry is line[0]:
+                return line[0][2]
         for one in self._guaranteed:
             if self.mask >> one.klass & 1 and one.due_at <= self.free_at:
                 lane = self._first_of(one.klass)
@@ -218,7 +226,7 @@ class Link:
             return
         count = len(lane.queue)
         self._counts[lane.klass] -= count
-        self._counts[klass] = self._counts.get(klass, 0) + count
+        self._counts[klass] += count
         lane.klass = klass
         newest = self._newest.setdefault(klass, [])
         newest += [(one.order, lane) for one in lane.queue]
@@ -235,7 +243,7 @@ class Link:
 
     def newest_below(self, klass: int) -> Delivery | None:
         """The newest message of the lowest class, if that class is lower than this one."""
-        lowest = max((one for one, count in self._counts.items() if count), default=klass)
+        lowest = next((one for one in range(MOST_PRIORITIES - 1, klass, -1) if self._counts[one]), klass)
         if lowest <= klass:
             return None
         newest = self._newest[lowest]
@@ -279,26 +287,33 @@ class Link:
             self._gone(delivery)
         return deliveries
 
-    def resized(self, before: int, after: int) -> None:
+    def resized(self, delivery: Delivery) -> None:
         """The message of a delivery that waits was replaced by another."""
-        self.queued_bytes += after - before
+        assert delivery.message is not None
+        size_bytes = delivery.message.size_bytes
+        self.queued_bytes += size_bytes - delivery.held_bytes
+        delivery.held_bytes = size_bytes
+
+    def _came(self, delivery: Delivery) -> None:
+        lane, message = delivery.lane, delivery.message
+        delivery.waiting = True
+        delivery.held_bytes = held_bytes = 0 if message is None else message.size_bytes
+        self.queued += 1
+        self.queued_bytes += held_bytes
+        self._counts[lane.klass] += 1
+        lane.session.queued += 1
 
     def _gone(self, delivery: Delivery) -> None:
-        self._count(delivery, -1)
-        by_topic = delivery.lane.by_topic
-        if by_topic is not None and delivery.message is not None:
-            topic = delivery.message.topic
-            if by_topic.get(topic) is delivery:
-                del by_topic[topic]
-
-    def _count(self, delivery: Delivery, sign: int) -> None:
         lane = delivery.lane
-        delivery.waiting = sign > 0
-        self.queued += sign
-        lane.session.queued += sign
-        self._counts[lane.klass] = self._counts.get(lane.klass, 0) + sign
-        if delivery.message is not None:
-            self.queued_bytes += sign * delivery.message.size_bytes
+        delivery.waiting = False
+        self.queued -= 1
+        self.queued_bytes -= delivery.held_bytes
+        self._counts[lane.klass] -= 1
+        lane.session.queued -= 1
+        if lane.by_topic is not None and delivery.message is not None:
+            topic = delivery.message.topic
+            if lane.by_topic.get(topic) is delivery:
+                del lane.by_topic[topic]
 
 
 class _Guarantee:

@@ -8,7 +8,7 @@ bytes of its own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from firelane.mqtt.fields import four_bytes, two_bytes, variable
 from firelane.mqtt.packets import V3, V5
@@ -23,6 +23,8 @@ _FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "cor
 
 class Message:
     """One publication. `properties` are the encoded ones that every subscriber gets unaltered."""
+
+    weight: ClassVar[float] = 0.0  # of a sampled one, see SampledMessage
 
     __slots__ = (
         "expires_at",
@@ -101,6 +103,13 @@ class Message:
 
     def _expiry(self, seconds: int) -> bytes:
         return b"" if self.expires_at == NEVER else b"\x02" + four_bytes(seconds)
+
+
+class SampledMessage(Message):
+    """A message whose deliveries are recorded; it stands for `weight` messages."""
+
+    __slots__ = ("weight",)
+    weight: float  # type: ignore[misc]
 
 
 class Numbers:

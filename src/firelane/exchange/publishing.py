@@ -239,7 +239,7 @@ def _may_publish(broker: Broker, connection: Connection, session: Session, topic
 
 def is_system(topic: str) -> bool:
     """Whether a topic is one on which only the exchange itself speaks."""
-    return topic.startswith("$SYS/") or topic == "$SYS"
+    return topic.startswith(("$SYS/", "$firelane/")) or topic in ("$SYS", "$firelane")
 
 
 def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason) -> None:

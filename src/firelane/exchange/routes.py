@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import islice
 
+from firelane.exchange.lane import Lane
 from firelane.exchange.passing import Passing
 from firelane.exchange.session import Session, Subscription
 from firelane.exchange.traffic import Seen, Traffic
@@ -22,7 +23,8 @@ MOST_STEPS = 2000  # to find the routes that a filter concerns
 class Copy:
     """What one session gets of a topic; `own` replaces it for what the session published itself.
 
-    Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them.
+    Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them; but as
+    long as something waits in the lane that carried it before, that one goes on, or messages would overtake each other.
     """
 
     __slots__ = (
@@ -42,6 +44,8 @@ class Copy:
     def __init__(self, session: Session, matching: list[Subscription]) -> None:
         self.session = session
         self._lanes = [one.lane for one in matching]
+        busy = [one for one in self._lanes if not one.idle]
+        self.lane = busy[0] if len(busy) == 1 else self._best()
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
@@ -53,7 +57,8 @@ class Copy:
 
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
-        self.lane = min(self._lanes, key=lambda one: (one.klass, one.threshold))
+        if self.lane.idle:
+            self.lane = self._best()
         self.others = tuple(one for one in self._lanes if one is not self.lane)
         self.threshold = min(one.threshold for one in self._lanes)
         if self.own is not None and self.own is not self:
@@ -61,6 +66,9 @@ class Copy:
         # A copy without anything of its own may share its bytes with others, and is not to be dropped.
         self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
         self.plain = self.simple and not (self.session.link is not None and self.session.link.paced)
+
+    def _best(self) -> Lane:
+        return min(self._lanes, key=lambda one: (one.klass, one.threshold))
 
 
 class Group:
@@ -179,7 +187,7 @@ class Routes:
         if route is None:
             text = topic.decode()
             route = Route(text, self.traffic.of(topic, text), self._copies(text), self._turns(text))
-            if not text.startswith("$SYS"):  # only topics that anybody may publish to take the short way
+            if not text.startswith(("$SYS", "$firelane")):  # only topics that anybody may publish to take the short way
                 self._remember(topic, route)
         return route
 

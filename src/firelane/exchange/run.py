@@ -18,8 +18,10 @@ from firelane.exchange.broker import Broker
 from firelane.exchange.journal import Journal
 from firelane.exchange.log import Log
 from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.exchange.publishing import publish
 from firelane.exchange.server import Driver, Server, allow_many_files
 from firelane.exchange.system import SystemTopics
+from firelane.exchange.telemetry import Recorder, Writer
 from firelane.exchange.upstream import Bridge
 from firelane.metrics import Metrics
 from firelane.scenario.model import DEFAULT_LINK, Need, Scenario
@@ -27,6 +29,7 @@ from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
 
 SEGMENT_BYTES = 16_000_000
+RECORD_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -37,6 +40,8 @@ class Exchange:
     server: Server
     log: Log
     addresses: dict[str, str] = field(default_factory=dict)
+    recorder: Recorder = field(default_factory=lambda: Recorder(sampling=0.0))
+    telemetry: Writer | None = None
     _subscriptions: tuple[int, tuple[SeenSubscription, ...]] | None = None  # as of which change
 
     def reload(self, scenario: Scenario) -> None:
@@ -46,6 +51,12 @@ class Exchange:
         self.server.passwords = Passwords(settings.users)
         self.log.cap_bytes = settings.limits.log_bytes
         self.broker.reload(scenario, time.monotonic())
+        self.server.settle()
+
+    def publish(self, topic: bytes, payload: bytes) -> None:
+        """Say something on a topic of the exchange's own."""
+        now = time.monotonic()
+        publish(self.broker, self.broker.new_message(topic, payload, 0, False, None), now)
         self.server.settle()
 
     @property
@@ -110,6 +121,7 @@ async def running(
 
         log.start(server.committed, failed)
         exchange = Exchange(broker, server, log)
+        _start_telemetry(exchange, data_dir, tell)
         await _listen(exchange, settings, host, mqtt_port)
         stop = asyncio.Event()
         try:
@@ -124,6 +136,38 @@ async def running(
                     stop.set()
         finally:
             server.passwords.close()
+            if exchange.telemetry is not None:
+                exchange.telemetry.put(exchange.recorder.take(time.monotonic(), time.time()))
+                exchange.telemetry.close()
+
+
+def _start_telemetry(exchange: Exchange, data_dir: Path, tell: Callable[[str], None]) -> None:
+    broker = exchange.broker
+    settings = broker.settings.telemetry
+    if not settings.wanted:
+        return
+    loop = asyncio.get_running_loop()
+
+    def say(topic: bytes, payload: bytes) -> None:
+        loop.call_soon_threadsafe(exchange.publish, topic, payload)
+
+    def complain(line: str) -> None:
+        loop.call_soon_threadsafe(tell, line)
+
+    name = broker.links.scenario.name
+    exchange.recorder.sample(settings.sampling)
+    exchange.telemetry = Writer(
+        data_dir / "telemetry", settings, exchange=name, boot=broker.boot, tell=complain, publish=say
+    )
+    exchange.telemetry.start()
+    broker.record(exchange.recorder)
+
+
+async def _record(exchange: Exchange) -> None:
+    assert exchange.telemetry is not None
+    while True:
+        await asyncio.sleep(RECORD_EVERY_S)
+        exchange.telemetry.put(exchange.recorder.take(time.monotonic(), time.time()))
 
 
 def _seen(broker: Broker) -> Iterator[SeenSubscription]:
@@ -147,6 +191,8 @@ def _beside(
         yield _publish_system(exchange)
     if settings.upstream is not None:
         yield Bridge(exchange.server, settings.upstream, tell).run()
+    if exchange.telemetry is not None:
+        yield _record(exchange)
 
 
 def _report(log: Log, tell: Callable[[str], None]) -> None:

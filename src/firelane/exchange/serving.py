@@ -14,9 +14,11 @@ from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.passing import Passing
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.session import Session, Subscription
+from firelane.exchange.telemetry import Recorder
 from firelane.mqtt.packets import V3, V5
 
 MOST_UNWRITTEN_BYTES = 65_536  # what is added to an outbox before the socket has had its turn
+OUTCOMES = [why.name.lower() for why in Dropped]
 MOST_STEPS = 2000  # in search of retained messages, before others have their turn
 KEPT_FOR_THE_BEST = 8  # one in so many messages under way is kept for a session's best class
 
@@ -29,6 +31,7 @@ class Serving:
         self.retained = retained
         self.outboxes = outboxes
         self.numbers = numbers
+        self.recorder: Recorder | None = None
         self.timed: list[Lane] = []  # lanes that have noted delays
         self.passings: list[Passing] = []  # and fan-outs that are not counted yet
         self._wakes: list[tuple[float, int, Link]] = []
@@ -37,6 +40,8 @@ class Serving:
     def serve(self, link: Link, now: float) -> None:
         """Send what waits on a link, as far as it and its clients take it."""
         committed = self.journal.committed
+        if link.hungry:
+            self._feed(link, now)
         while link.mask and link.may_start(now):
             lane = link.first()
             if lane is None:
@@ -223,10 +228,17 @@ class Serving:
             left_s = link.start(size_bytes, now)
         else:
             left_s = 0.0
-        if delivery.arrived and not delivery.duplicate:
+        if delivery.duplicate:
+            return
+        delay_s = None
+        if delivery.arrived:
             if not lane.delays_s:
                 self.timed.append(lane)
-            lane.delays_s.append(now - delivery.arrived + left_s + link.propagation_s)
+            delay_s = now - delivery.arrived + left_s + link.propagation_s
+            lane.delays_s.append(delay_s)
+        if message.weight:
+            arrived = delivery.arrived or now
+            self._record(lane, message, delivery.qos, arrived, delay_s, "delivered", message.weight)
 
     def _wire(self, connection: Connection, delivery: Delivery, now: float) -> bytes | None:
         """The bytes of a copy, with an alias for its topic where the client takes them; None if it is too large."""
@@ -257,8 +269,33 @@ class Serving:
     def drop(self, delivery: Delivery, why: Dropped) -> None:
         """Give a delivery up, and count it."""
         lane = delivery.lane
-        lane.dropped[why] += 1
+        self.count_drop(lane, why, delivery.message, delivery.qos, delivery.arrived)
         if delivery.packet_id:
             lane.session.in_flight.pop(delivery.packet_id, None)
         if delivery.location:
             self.journal.done(lane.session, delivery)
+
+    def count_drop(self, lane: Lane, why: Dropped, message: Message | None, qos: int, arrived: float) -> None:
+        """Count a delivery that will not be made, with its reason; every one is recorded."""
+        lane.dropped[why] += 1
+        if self.recorder is not None:
+            self._record(lane, message, qos, arrived, None, OUTCOMES[why], 1.0)
+
+    def _record(
+        self,
+        lane: Lane,
+        message: Message | None,
+        qos: int,
+        arrived: float,
+        delay_s: float | None,
+        outcome: str,
+        weight: float,
+    ) -> None:
+        assert self.recorder is not None
+        session = lane.session
+        topic, size_bytes = (b"", 0) if message is None else (message.topic, len(message.payload))
+        if message is not None and session.link is not None:
+            size_bytes = session.link.wire_bytes(message)
+        self.recorder.delivery(
+            arrived, session.name, lane.filter, topic, lane.klass, qos, size_bytes, delay_s, outcome, weight
+        )

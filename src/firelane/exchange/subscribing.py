@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 MOST_LEVELS = 200
+MOST_TOLD = 1000  # user properties; some clients take no more
 SHARE = "$share/"
 REFUSED_V3 = 0x80
 
@@ -62,6 +63,7 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
     for index, wish in enumerate(packet.subscriptions):
         try:
             granted = _subscribe(broker, session, wish, packet.properties)
+            broker.note_membership(session, wish.filter, "subscribe", now)
             answer.reasons.append(wish.qos)
             told += [(f"{index}.{name}", text) for name, text in granted.told]
         except _RefusedError as refused:
@@ -69,7 +71,7 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
         except NeedError as problem:
             answer.reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR if connection.version == V5 else REFUSED_V3)
             answer.properties.setdefault("reason_string", str(problem))
-    if told:
+    if told and len(told) <= MOST_TOLD:
         answer.properties["user_property"] = told
     _answer(broker, connection, session, answer)
     broker.serving.resume(session, now)
@@ -140,7 +142,7 @@ def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reas
     return None
 
 
-def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscribe) -> None:
+def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscribe, now: float) -> None:
     """Let go of filters; what is already on its way still arrives (MQTT-3.10.4-3)."""
     session = connection.session
     assert session is not None
@@ -152,6 +154,7 @@ def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscri
             continue
         broker.routes.remove(subscription)
         broker.journal.unsubscribed(subscription)
+        broker.note_membership(session, subscription.filter, "unsubscribe", now)
         broker.changed += 1
         if subscription.lane.replay is not None:
             subscription.lane.replay = None

@@ -203,6 +203,9 @@ _QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
     "packet": _SIZE,
     "queue_size": _SIZE,
     "log": _SIZE,
+    "sampling": _PERCENT,
+    "keep": _SIZE,
+    "roll": _PERIOD,
 }
 
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from firelane.mqtt.topics import filter_problem, topic_problem
 from firelane.scenario.fields import STRICT, optional
 from firelane.scenario.need import Need, NeedChange
+from firelane.scenario.telemetry_settings import TelemetrySettings
 from firelane.units import DURATION, RATE, SHARE, SIZE, WEIGHT
 
 Action = Literal["publish", "subscribe"]
@@ -218,6 +219,7 @@ class ExchangeSettings:
     tls: Tls | None = None
     websocket: WebSocket | None = None
     upstream: Upstream | None = None
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     system_interval_s: Annotated[_Duration, Field(alias="system_interval")] = 10.0
 
     def __post_init__(self) -> None:
