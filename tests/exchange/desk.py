@@ -95,6 +95,11 @@ class Desk:
         line.take_all()
         return line
 
+    def apply(self, plan) -> None:
+        """Put a plan in force."""
+        self.broker.apply(plan, self.now)
+        self.settle()
+
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and the broker notice."""
         self.now += seconds
@@ -165,6 +170,8 @@ class Desk:
     def settle(self) -> None:
         """What whoever owns the sockets does after every event."""
         broker = self.broker
+        while broker.carry_on():
+            pass
         while dirty := broker.take_dirty():
             for connection in dirty:
                 line = connection.driver
@@ -213,7 +220,8 @@ class Desk:
                     assert not lane.queue or lane.entry is not None or lane.blocked
                     assert lane.blocked == (lane in session.blocked)
                     in_mind = lane.queue or not lane.backlog or lane in session.link.hungry
-                    assert in_mind or not connection.writable, "forgotten in the log"
+                    damaged = session in self.broker.serving.unreadable
+                    assert in_mind or damaged or not connection.writable, "forgotten in the log"
             else:
                 assert session.queued == 0
         for link in {one.link for one in self.broker.sessions.values() if one.connection is not None}:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plans import a_plan
 
-from firelane.errors import PlanError
+from firelane.errors import PlanError, StoreError
 from firelane.exchange.lane import EVERYTHING, Dropped, hash64
 from firelane.mqtt.packets import Kind, Ping, Subscription
 from firelane.scenario.model import Link, Match, Need, Subscriber
@@ -50,7 +50,7 @@ def fire(make_desk):
     desk = make_desk(scenario=on_one_link("ann"))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe("alarm", "bulk")
-    desk.broker.apply(a_plan({("ann", "alarm"): (0, 0.0), ("ann", "bulk"): (1, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "alarm"): (0, 0.0), ("ann", "bulk"): (1, 0.0)}))
     return desk, ann, ben
 
 
@@ -98,7 +98,7 @@ def test_fan_out_on_one_link_is_served_by_class_and_the_rest_in_turns(make_desk)
     for line in lines:
         line.subscribe("a")
     ben = desk.join("ben")
-    desk.broker.apply(a_plan({("cleo", "a"): (0, 0.0), ("ann", "a"): (1, 0.0), ("bea", "a"): (1, 0.0)}), desk.now)
+    desk.apply(a_plan({("cleo", "a"): (0, 0.0), ("ann", "a"): (1, 0.0), ("bea", "a"): (1, 0.0)}))
     firsts = set()
     for _ in range(6):
         ben.publish("a", body("x"))
@@ -118,14 +118,14 @@ def test_a_plan_moves_what_waits_with_its_lane_in_the_order_of_arrival(fire):
     for letter in "abc":
         ben.publish("bulk", body(letter))
         ben.publish("alarm", body(letter.upper()))
-    desk.broker.apply(a_plan({("ann", "alarm"): (1, 0.0), ("ann", "bulk"): (1, 0.0)}, version=2), desk.now)
+    desk.apply(a_plan({("ann", "alarm"): (1, 0.0), ("ann", "bulk"): (1, 0.0)}, version=2))
     assert "".join(letter for _, letter in played(desk, 1.0, ann)) == "aAbBcC"
 
 
 def test_a_plan_that_is_not_newer_is_refused(fire):
     desk, _, _ = fire
     with pytest.raises(PlanError, match="not newer"):
-        desk.broker.apply(a_plan({("ann", "alarm"): (3, 0.5)}), desk.now)
+        desk.apply(a_plan({("ann", "alarm"): (3, 0.5)}))
     assert desk.session("ann").lanes["alarm"].klass == 0
 
 
@@ -133,7 +133,7 @@ def test_a_full_buffer_pushes_out_the_newest_of_the_lowest_class(make_desk):
     desk = make_desk(scenario=on_one_link("ann", link=a_link(buffer_messages=3)))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe("high", "low")
-    desk.broker.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}))
     for letter in "abcd":
         ben.publish("low", body(letter))  # a is on its way, three wait
     ben.publish("low", body("e"))  # itself the newest of the lowest class
@@ -147,7 +147,7 @@ def test_qos_1_is_never_pushed_out_but_waits_in_the_log(make_desk):
     desk = make_desk(scenario=on_one_link("ann", link=a_link(buffer_messages=2)))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe(Subscription(filter="high", qos=1), Subscription(filter="low", qos=1))
-    desk.broker.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}))
     for letter in "abcd":
         ben.publish("low", body(letter), qos=1)
     for letter in "ABC":
@@ -196,7 +196,7 @@ def test_a_guaranteed_class_is_not_starved(make_desk):
     desk = make_desk(scenario=on_one_link("ann", link=a_link(guaranteed={5: 0.25}, buffer_messages=1000)))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe("high", "low")
-    desk.broker.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}))
     for _ in range(60):
         ben.publish("high", body("H"))
         ben.publish("low", body("l"))
@@ -210,7 +210,7 @@ def test_the_drop_rate_is_kept_and_independent_between_subscriptions(make_desk):
     ann, bea, ben = desk.join("ann"), desk.join("bea"), desk.join("ben")
     ann.subscribe("a")
     bea.subscribe("a")
-    desk.broker.apply(a_plan({("ann", "a"): (0, 0.3), ("bea", "a"): (1, 0.6)}), desk.now)
+    desk.apply(a_plan({("ann", "a"): (0, 0.3), ("bea", "a"): (1, 0.6)}))
     count = 4000
     for number in range(count):
         ben.publish("a", str(number).encode())
@@ -237,7 +237,7 @@ def test_qos_1_is_not_dropped_on_purpose(make_desk):
     desk = make_desk(scenario=on_one_link("ann", link=a_link(bandwidth_bps=1e12)))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe(Subscription(filter="a", qos=1))
-    desk.broker.apply(a_plan({("ann", "a"): (0, 1.0)}), desk.now)
+    desk.apply(a_plan({("ann", "a"): (0, 1.0)}))
     ben.publish("a", b"1", qos=1)
     ben.publish("a", b"0", qos=0)
     assert ann.payloads() == [b"1"]
@@ -247,7 +247,7 @@ def test_overlapping_subscriptions_share_one_copy_in_the_best_class_dropped_leas
     desk = make_desk(scenario=on_one_link("ann", link=a_link(bandwidth_bps=1e12)))
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe("a/#", "a/b")
-    desk.broker.apply(a_plan({("ann", "a/#"): (0, 1.0), ("ann", "a/b"): (3, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "a/#"): (0, 1.0), ("ann", "a/b"): (3, 0.0)}))
     ben.publish("a/b", b"both")
     ben.publish("a/c", b"one")
     assert ann.payloads() == [b"both"]
@@ -260,7 +260,7 @@ def test_a_client_that_takes_nothing_more_holds_nobody_up_and_fills_only_its_sha
     ann, bea, ben = desk.join("ann"), desk.join("bea"), desk.join("ben")
     ann.subscribe("a")
     bea.subscribe("b")
-    desk.broker.apply(a_plan({("ann", "a"): (0, 0.0), ("bea", "b"): (1, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "a"): (0, 0.0), ("bea", "b"): (1, 0.0)}))
     ann.full()
     for letter in "uvwxyz":
         ben.publish("a", body(letter))
@@ -277,7 +277,7 @@ def test_part_of_the_window_is_kept_for_the_best_class(make_desk):
     desk = make_desk(scenario=on_one_link("ann", link=a_link(bandwidth_bps=1e12)), limits={"inflight": 8})
     ann, ben = desk.join("ann"), desk.join("ben")
     ann.subscribe(Subscription(filter="high", qos=1), Subscription(filter="low", qos=1))
-    desk.broker.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}), desk.now)
+    desk.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}))
     for _ in range(10):
         ben.publish("low", b"l", qos=1)
     ben.publish("high", b"h", qos=1)
@@ -290,7 +290,7 @@ def test_a_replay_of_retained_messages_evicts_nobody(make_desk):
     for number in range(100):
         ben.publish(f"r/{number}", body("r"), retain=True)
     bea.subscribe("b")
-    desk.broker.apply(a_plan({("bea", "b"): (1, 0.0), ("ann", "#"): (0, 0.0)}), desk.now)
+    desk.apply(a_plan({("bea", "b"): (1, 0.0), ("ann", "#"): (0, 0.0)}))
     for letter in "abc":
         ben.publish("b", body(letter))
     ann.subscribe("#")
@@ -328,3 +328,26 @@ def test_a_reload_moves_what_waits_to_the_new_link(fire):
     desk.broker.reload(replace(desk.scenario, **faster), desk.now)
     desk.settle()
     assert "".join(letter for _, letter in played(desk, 0.2, ann)) == "abc"
+
+
+def test_what_the_log_cannot_give_back_ends_the_connection_and_is_told(make_desk, monkeypatch):
+    desk = make_desk(scenario=on_one_link("ann", "bea"))
+    bea, ben = desk.join("bea"), desk.join("ben")
+    bea.subscribe("a")
+    ann = desk.lasting("ann")
+    ann.subscribe(Subscription(filter="a", qos=1))
+    ann.drop()
+    ben.publish("a", b"1", qos=1)
+
+    def damaged(lane, location, size_bytes):
+        raise StoreError("a record is damaged", path="log")
+
+    monkeypatch.setattr(desk.broker.journal, "load", damaged)
+    again = desk.lasting("ann")
+    (line,) = desk.broker.let_go_unreadable(desk.now)
+    desk.settle()
+    assert "ann cannot be sent what it is owed" in line
+    assert again.closed
+    assert desk.session("ann").owed == 1
+    ben.publish("a", b"2")
+    assert len(bea.messages()) == 1

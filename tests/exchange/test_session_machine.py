@@ -319,8 +319,7 @@ class PlannedSessions(Sessions):
         pairs = [(name, one) for name in self.clients for one in FILTERS]
         in_force = self.desk.broker.treatment.plan
         version = 1 if in_force is None else in_force.version + 1
-        self.desk.broker.apply(a_plan(dict(zip(pairs, treatments, strict=True)), version), self.desk.now)
-        self.desk.settle()
+        self.desk.apply(a_plan(dict(zip(pairs, treatments, strict=True)), version))
 
     @rule(seconds=st.sampled_from([0.001, 0.05, 0.2, 2.0]))
     def links_are_free(self, seconds):

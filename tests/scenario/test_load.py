@@ -394,3 +394,22 @@ def test_a_long_list_of_sizes_takes_linear_time():
     sizes = [float(n % 997) for n in range(200_000)]
     topic = from_data({"name": "x", "topics": {"a": {"sizes": sizes}}}).topics["a"]
     assert topic.variance_bytes2 == pytest.approx(np.var(sizes))
+
+
+def test_a_scenario_for_live_use_needs_no_topics():
+    data = {"name": "site", "links": {"thin": {"bandwidth": "1 Mbps"}},
+            "subscribers": {"post": {"link": "thin", "subscribes": {"alarms/#": {"weight": 5}}}}}  # fmt: skip
+    assert from_data(data).subscribers["post"].subscribes["alarms/#"].weight == 5
+
+
+@pytest.mark.parametrize(
+    ("match", "words"),
+    [
+        ({"client_id": "post"}, 'client_id "post" is post already'),
+        ({"address": "10.0.0.300"}, '"10.0.0.300" is not an address range'),
+    ],
+)
+def test_a_live_client_can_be_only_one_subscriber(match, words):
+    data = {"name": "site", "subscribers": {"post": {"subscribes": {}}, "other": {"subscribes": {}, "match": match}}}
+    with pytest.raises(ScenarioError, match=words):
+        from_data(data)

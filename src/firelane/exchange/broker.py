@@ -49,6 +49,7 @@ from firelane.scenario.plan import Plan
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 STALL_S = 1.0
+LANES_A_STEP, ROUTES_A_STEP = 500, 100  # a few milliseconds' worth
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
@@ -74,7 +75,7 @@ class Broker:
         self.recorder: Recorder | None = None
         self._sampled_next = NO_MORE  # the number of the next message that is recorded
         self.changed = 0  # grows when subscriptions, needs or links change
-        self.lately, self.since_plan = Measuring(0.0), Measuring(0.0)
+        self.since_plan = Measuring()
         self.numbers = Numbers()
         self.outboxes = Outboxes(journal)
         self.serving = Serving(journal, self.retained, self.outboxes, self.numbers)
@@ -88,11 +89,13 @@ class Broker:
         self._last_number = 0
         self._look_for_silence_at = 0.0
         self._cleaning: Iterator[None] | None = None
+        self._applying: Iterator[None] | None = None
 
     # ---- events
 
     def recover(self, now: float) -> None:
         """Take up where the log ends. Sessions that were connected when it ended have just lost their connection."""
+        self.since_plan = Measuring(now=now)
         recovered = Recovery(self.journal).run()
         self.numbers.last = recovered.last_sequence
         self._last_number = recovered.last_number
@@ -282,6 +285,16 @@ class Broker:
             self.outboxes.dirty = []
         return dirty
 
+    def let_go_unreadable(self, now: float) -> list[str]:
+        """Close the connections of sessions whose messages the log cannot give back; returns what is wrong."""
+        problems, self.serving.unreadable = self.serving.unreadable, {}
+        for session in problems:
+            if session.connection is not None:
+                connection = session.connection
+                connecting.disconnect(self, connection, Reason.UNSPECIFIED_ERROR, "a message that waits is damaged")
+                connecting.closed(self, connection, now)
+        return [f"{session.client_id} cannot be sent what it is owed: {why}" for session, why in problems.items()]
+
     def take_output(self, connection: Connection) -> bytes:
         """The bytes to write to a connection now."""
         outbox = connection.outbox
@@ -455,20 +468,23 @@ class Broker:
                 self._note_delays(lane, delays_s)
 
     def _note_delays(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
-        self.lately.fold(lane, delays_s)
         self.since_plan.fold(lane, delays_s)
+        self.counts.timed[lane.klass] += len(delays_s)
+        self.counts.delays_s[lane.klass] += float(delays_s.sum())
 
-    def metrics(self, now: float, *, lately: bool) -> Metrics:
-        """What became of every subscription since the plan in force was applied, or in the last while."""
+    def metrics(self, now: float) -> Metrics:
+        """What became of every subscription since the plan in force was applied, or since the start."""
         self.measure(now)
         plan = self.treatment.plan
         version = None if plan is None else plan.version
-        window = self.lately if lately else self.since_plan
         name = self.links.scenario.name
-        return window.metrics(name, self.sessions.values(), self.links.shared(), now, version)
+        return self.since_plan.metrics(name, self.sessions.values(), self.links.shared(), now, version)
 
     def apply(self, plan: Plan, now: float) -> None:
-        """Treat every lane as a plan says. Nobody is disconnected, nothing that waits is lost or reordered."""
+        """Treat every lane as a plan says, from the next `carry_on` to the last.
+
+        Nobody is disconnected, nothing that waits is lost or reordered.
+        """
         in_force = self.treatment.plan
         if in_force is not None and plan.version <= in_force.version:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {in_force.version}")
@@ -476,12 +492,30 @@ class Broker:
         self.treatment = Treatment(self.links.scenario, plan)
         if self.recorder is not None:
             self.recorder.plan_version = plan.version
-        for session in self.sessions.values():
+        self._applying = self._apply_in_steps(now)
+
+    def carry_on(self) -> bool:
+        """Apply the plan to some more lanes; False when it holds for all."""
+        if self._applying is not None and next(self._applying, self) is self:
+            self._applying = None
+        return self._applying is not None
+
+    def _apply_in_steps(self, now: float) -> Iterator[None]:
+        count, window = 0, Measuring(self.links.shared(), now)
+        for session in list(self.sessions.values()):
             for lane in session.lanes.values():
                 self.treat(session, lane)
+                window.begin(lane)
             session.rank()
-        self.routes.choose()
-        self.since_plan.restart(self.sessions.values(), self.links.shared(), now)
+            count += len(session.lanes)
+            if count >= LANES_A_STEP:
+                count = 0
+                yield
+        for number, route in enumerate(list(self.routes.known.values())):
+            route.look_anew()
+            if number % ROUTES_A_STEP == ROUTES_A_STEP - 1:
+                yield
+        self.since_plan = window
 
     def wake(self, now: float) -> None:
         """A link may be free for what waits on it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from firelane.exchange.session import Session, Totals
+from firelane.scenario.model import MOST_PRIORITIES
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class Counts:
     protocol_errors: int = 0
     sessions_expired: int = 0
     retained_refused: int = 0
+    timed: list[int] = field(default_factory=lambda: [0] * MOST_PRIORITIES)  # deliveries that waited, by class
+    delays_s: list[float] = field(default_factory=lambda: [0.0] * MOST_PRIORITIES)  # and how long, in all
     ended: Totals = field(default_factory=Totals)  # deliveries of sessions that are no more
 
     def deliveries(self, sessions: Iterable[Session]) -> Totals:

@@ -64,13 +64,17 @@ class Tally:
 
 
 class Measuring:
-    """Windows of one kind, over all lanes: since the last one was closed."""
+    """A window over all lanes, from now on; lanes that were there before are to be begun."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, links: Iterable[Link] = (), now: float = 0.0) -> None:
         self._began_at = now
         self._began_wall_s = time.time()
         self._tallies: dict[Lane, Tally] = {}
-        self._link_bytes: dict[Link, int] = {}
+        self._link_bytes = {link: link.sent_bytes for link in links}
+
+    def begin(self, lane: Lane) -> None:
+        """Do not count what a lane has done so far."""
+        self._tallies[lane] = Tally(lane)
 
     def fold(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
         """Count delays that a lane has noted."""
@@ -83,12 +87,6 @@ class Measuring:
             tally.due = tally.delivered = tally.passed = tally.merged = tally.unmerged = tally.bytes = 0
             tally.dropped = [0] * len(Dropped)
         return tally
-
-    def restart(self, sessions: Iterable[Session], links: Iterable[Link], now: float) -> None:
-        """Begin another window."""
-        self._began_at, self._began_wall_s = now, time.time()
-        self._tallies = {lane: Tally(lane) for session in sessions for lane in session.lanes.values()}
-        self._link_bytes = {link: link.sent_bytes for link in links}
 
     def metrics(
         self, name: str, sessions: Iterable[Session], links: Iterable[Link], now: float, version: int | None

@@ -122,6 +122,15 @@ class Route:
         levels = text.count("/") + 1
         self.size_bytes = 500 + 300 * levels + 3 * len(text) + 50 * takers  # near enough
 
+    def look_anew(self) -> None:
+        """Lanes are treated otherwise than before: see which of them carry what."""
+        for copy in self.copies:
+            copy.choose()
+        for turn in self.groups:
+            for copy in turn.members:
+                copy.choose()
+        self.choose()
+
     def choose(self) -> None:
         """Whether all copies are simple and share one paced link, which they may then pass together."""
         self.passing: Passing | None = None
@@ -194,12 +203,7 @@ class Routes:
     def choose(self) -> None:
         """Lanes are treated otherwise than before: see which of them carry what."""
         for route in self.known.values():
-            for copy in route.copies:
-                copy.choose()
-            for turn in route.groups:
-                for copy in turn.members:
-                    copy.choose()
-            route.choose()
+            route.look_anew()
 
     def forget_all(self) -> None:
         """Look everything up anew: access rules have changed."""

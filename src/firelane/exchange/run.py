@@ -67,7 +67,7 @@ class Exchange:
     def apply(self, plan: Plan) -> None:
         """Treat every subscription as a plan says; PlanError if its version is not newer."""
         self.broker.apply(plan, time.monotonic())
-        self.server.settle()
+        self.server.carry_on()
 
     def observed(self, now: float) -> Observed:
         """What was seen lately, for whoever plans."""
@@ -81,9 +81,9 @@ class Exchange:
             changed=broker.changed,
         )
 
-    def metrics(self, *, lately: bool = False) -> Metrics:
-        """What became of every subscription since the plan in force was applied, or in the last while."""
-        return self.broker.metrics(time.monotonic(), lately=lately)
+    def metrics(self) -> Metrics:
+        """What became of every subscription since the plan in force was applied, or since the start."""
+        return self.broker.metrics(time.monotonic())
 
     def override_need(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
         """Set a subscription's need from above, or take that back."""
@@ -113,7 +113,7 @@ async def running(
         broker = Broker(scenario, Journal(log, durable=durable, wall_ahead_s=time.time() - now))
         broker.recover(now)
         _report(log, tell)
-        server = Server(broker, Passwords(settings.users))
+        server = Server(broker, Passwords(settings.users), tell)
         loop = asyncio.get_running_loop()
 
         def failed(why: str | None) -> None:

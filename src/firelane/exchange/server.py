@@ -38,9 +38,10 @@ TCP_NOTSENT_LOWAT = 25  # Linux; the socket module has no name for it
 class Server:
     """Drives a broker: listens, reads, writes, keeps its time and its log."""
 
-    def __init__(self, broker: Broker, passwords: Passwords) -> None:
+    def __init__(self, broker: Broker, passwords: Passwords, tell: Callable[[str], None] = lambda line: None) -> None:
         self.broker = broker
         self.passwords = passwords
+        self.tell = tell
         self.drivers: dict[Driver, None] = {}
         self._listeners: list[asyncio.Server] = []
         self._paused: dict[Driver, None] = {}
@@ -91,6 +92,10 @@ class Server:
                     self._leaving.setdefault(driver, monotonic() + DRAIN_WITHIN_S)
                 elif not connection.direct:
                     self._finish_later(connection)
+        if broker.serving.unreadable:
+            for line in broker.let_go_unreadable(monotonic()):
+                self.tell(line)
+            self._loop.call_soon(self.settle)
         if broker.to_check:
             self._check_passwords()
         if broker.serving.wakes_at < self._alarm.rings_at:
@@ -117,6 +122,12 @@ class Server:
         self._paused.pop(driver, None)
         self._leaving.pop(driver, None)
         self._unfinished.pop(driver.connection, None)
+
+    def carry_on(self) -> None:
+        """Apply a new plan step by step, so that nobody waits long for their turn."""
+        if self.broker.carry_on():
+            self._loop.call_soon(self.carry_on)
+        self.settle()
 
     def later(self, act: Callable[[], None]) -> None:
         """Do something when all others have had their turn."""

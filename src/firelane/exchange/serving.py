@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from itertools import count
 
+from firelane.errors import StoreError
 from firelane.exchange.connection import Connection
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import POSITION_BITS, Delivery, Dropped, Lane, State
@@ -33,6 +34,7 @@ class Serving:
         self.numbers = numbers
         self.recorder: Recorder | None = None
         self.timed: list[Lane] = []  # lanes that have noted delays
+        self.unreadable: dict[Session, str] = {}  # whose messages the log cannot give back, and why
         self.passings: list[Passing] = []  # and fan-outs that are not counted yet
         self._wakes: list[tuple[float, int, Link]] = []
         self._ticket = count()
@@ -136,8 +138,14 @@ class Serving:
         assert session.link is not None
         if lane.backlog:
             location, size_bytes = lane.backlog.popleft()
+            try:
+                delivery = self.journal.load(lane, location, size_bytes)
+            except StoreError as problem:
+                lane.store_first([(location, size_bytes)])
+                self.unreadable[session] = str(problem)
+                return
             session.stored -= 1
-            session.link.add(self.journal.load(lane, location, size_bytes), now)
+            session.link.add(delivery, now)
         else:
             self._replay(lane, now)
 
@@ -192,7 +200,11 @@ class Serving:
     def send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
         """Send a delivery now."""
         if delivery.message is None:  # in flight when its client went away; the log has it
-            delivery.message = self.journal.load(delivery.lane, delivery.location, delivery.size_bytes).message
+            try:
+                delivery.message = self.journal.load(delivery.lane, delivery.location, delivery.size_bytes).message
+            except StoreError as problem:
+                self.unreadable[session] = str(problem)
+                return
         if delivery.qos and not delivery.packet_id:
             delivery.packet_id = session.next_packet_id()
         wire = self._wire(connection, delivery, now)

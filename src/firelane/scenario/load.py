@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from firelane.errors import ScenarioError
 from firelane.mqtt import TopicTree, filter_problem, numbered, topic_problem
-from firelane.scenario.model import DEFAULT_LINK, Scenario, scenario_type
+from firelane.scenario.model import DEFAULT_LINK, Match, Scenario, scenario_type
 from firelane.scenario.yaml_text import MOST_BYTES, parse_yaml
 
 
@@ -78,6 +79,7 @@ def check(scenario: Scenario, *, source: str = "") -> None:
         for topic in publisher.publishes:
             if topic not in scenario.topics:
                 raise _unknown(topic, "topic", scenario.topics, f"publishers.{name}.publishes", source)
+    _check_matches(scenario, source)
     tree = numbered(scenario.topics)
     good: set[str] = set()
     for name, subscriber in scenario.subscribers.items():
@@ -87,6 +89,30 @@ def check(scenario: Scenario, *, source: str = "") -> None:
             if topic_filter not in good:
                 _check_filter(topic_filter, tree, scenario, f"subscribers.{name}.subscribes", source)
                 good.add(topic_filter)
+
+
+def _check_matches(scenario: Scenario, source: str) -> None:
+    """No live client may be two subscribers in the same way."""
+    seen: dict[tuple[str, str], str] = {}
+    for name, subscriber in scenario.subscribers.items():
+        match = subscriber.match or Match(client_id=name)
+        for what in ("client_id", "user", "address"):
+            value = getattr(match, what)
+            other = name if value is None else seen.setdefault((what, value), name)
+            if other != name:
+                raise ScenarioError(f'{what} "{value}" is {other} already; a client can be only one of them',
+                                    key=f"subscribers.{name}.match", source=source)  # fmt: skip
+            if what == "address" and value is not None:
+                _check_address(value, f"subscribers.{name}.match.address", source)
+
+
+def _check_address(value: str, key: str, source: str) -> None:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ScenarioError(
+            f'"{value}" is not an address range; write e.g. 10.0.3.0/24', key=key, source=source
+        ) from None
 
 
 def _check_names(scenario: Scenario, source: str) -> None:
@@ -111,7 +137,7 @@ def _check_filter(topic_filter: str, tree: TopicTree[int], scenario: Scenario, k
     if topic_filter.startswith("$share/"):
         raise ScenarioError("shared groups are formed by live clients; name the plain filter here",
                             key=f"{key}.{topic_filter}", source=source)  # fmt: skip
-    if not tree.matching(topic_filter):
+    if scenario.topics and not tree.matching(topic_filter):  # without topics they are learnt from live traffic
         hint = _close(topic_filter, scenario.topics)
         raise ScenarioError(f"this filter matches no topic{hint or '; add the topic or correct the filter'}",
                             key=f"{key}.{topic_filter}", source=source)  # fmt: skip

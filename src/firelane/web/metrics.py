@@ -11,6 +11,7 @@ from pathlib import Path
 from firelane import __version__
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Phase
+from firelane.exchange.link import Link
 from firelane.exchange.log import Log
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import V3, V5
@@ -50,6 +51,7 @@ def families(exchange: Exchange) -> Iterator[Family]:
     yield from _clients(exchange.broker)
     yield from _messages(exchange.broker)
     yield from _deliveries(exchange.broker)
+    yield from _lanes(exchange.broker)
     yield from _log(exchange.log)
     yield from _process()
 
@@ -104,6 +106,24 @@ def _deliveries(broker: Broker) -> Iterator[Family]:
     yield _one("deliveries_delivered_total", "Copies sent; QoS 1 and 2: acknowledged.", delivered)
     yield _by("deliveries_dropped_total", "Copies given up, by reason.", "reason", by_reason(dropped))
     yield _one("deliveries_owed", "Copies that wait or are on their way.", owed)
+
+
+def _lanes(broker: Broker) -> Iterator[Family]:
+    """Links that are shared, and delays by class."""
+    counts, plan = broker.counts, broker.treatment.plan
+    links = {link.name: link for link in broker.links.shared()}
+    classes = range(broker.links.scenario.priorities)
+    timed = {str(klass): counts.timed[klass] for klass in classes}
+    waited = {str(klass): counts.delays_s[klass] for klass in classes}
+    yield _one("plan_version", "Version of the plan in force, 0 without.", 0 if plan is None else plan.version)
+    yield _by("link_sent_bytes_total", "Wire bytes of a shared link.", "link", _of(links, "sent_bytes"))
+    yield _by("link_queued_messages", "Messages that wait for a shared link.", "link", _of(links, "queued"))
+    yield _by("delays_total", "Deliveries whose delay was measured, by class.", "priority", timed)
+    yield _by("delay_seconds_total", "The sum of these delays.", "priority", waited)
+
+
+def _of(links: dict[str, Link], what: str) -> dict[str, float]:
+    return {name: getattr(link, what) for name, link in links.items()}
 
 
 def _log(log: Log) -> Iterator[Family]:
