@@ -195,7 +195,7 @@ class Desk:
         return self.broker.sessions[client_id]
 
     def check(self) -> None:
-        self.broker.measure(self.now)
+        self.broker.measure()
         counts, limits = self.broker.counts, self.broker.limits
         ended = counts.ended
         assert ended.due == ended.delivered + sum(ended.dropped), "of the sessions that ended"

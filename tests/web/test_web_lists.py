@@ -240,6 +240,8 @@ def test_subscriptions_are_shown_with_their_options(tmp_path):
     assert plain == {
         "client_id": "c", "filter": "a/+", "qos": 2, "shared_group": None, "no_local": True,
         "retain_as_published": True, "identifier": None, "restricted": False,
+        "priority": 8, "drop_rate": 0.0, "link": "default",
+        "due": 0, "delivered": 0, "dropped": NOTHING, "merged": 0, "owed": 0,
     }  # fmt: skip
     assert (shared["filter"], shared["shared_group"], shared["qos"]) == ("$share/group/b/#", "group", 1)
 

@@ -34,7 +34,7 @@ from firelane.exchange.recovery import Recovery
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Routes
 from firelane.exchange.serving import Serving
-from firelane.exchange.session import Session, Subscription
+from firelane.exchange.session import Session, Subscription, Totals
 from firelane.exchange.telemetry import Recorder
 from firelane.exchange.telemetry.recorder import NO_MORE
 from firelane.exchange.treatment import Treatment
@@ -257,7 +257,7 @@ class Broker:
                 connecting.when_due(self, session, now)
         if now >= self._look_for_silence_at:
             self._look_for_silence_at = now + 1.0
-            self.measure(now)
+            self.measure()
             for connection in list(self.connections):
                 self._check_silence(connection, now)
         for connection in list(self.deferring) if not self.journal.refusing else ():
@@ -455,7 +455,7 @@ class Broker:
         lane.treat(klass, drop_rate, flow)
         return before != (lane.klass, lane.threshold)
 
-    def measure(self, now: float) -> None:
+    def measure(self) -> None:
         """Count the delays that lanes have noted. Once a second or so, as they take room."""
         timed, self.serving.timed = self.serving.timed, []
         for lane in timed:
@@ -472,9 +472,14 @@ class Broker:
         self.counts.timed[lane.klass] += len(delays_s)
         self.counts.delays_s[lane.klass] += float(delays_s.sum())
 
+    def deliveries(self) -> Totals:
+        """The totals of everybody, those who have left too."""
+        self.measure()
+        return self.counts.deliveries(self.sessions.values())
+
     def metrics(self, now: float) -> Metrics:
         """What became of every subscription since the plan in force was applied, or since the start."""
-        self.measure(now)
+        self.measure()
         plan = self.treatment.plan
         version = None if plan is None else plan.version
         name = self.links.scenario.name
@@ -488,7 +493,7 @@ class Broker:
         in_force = self.treatment.plan
         if in_force is not None and plan.version <= in_force.version:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {in_force.version}")
-        self.measure(now)
+        self.measure()
         self.treatment = Treatment(self.links.scenario, plan)
         if self.recorder is not None:
             self.recorder.plan_version = plan.version
@@ -523,6 +528,7 @@ class Broker:
 
     def session_ended(self, session: Session) -> None:
         """Forget a session."""
+        self.measure()
         self.changed += 1
         self.counts.ended.add(session.totals)
         del self.by_number[session.number]

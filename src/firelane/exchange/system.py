@@ -59,7 +59,7 @@ class SystemTopics:
 
     def _totals(self) -> dict[str, float]:
         counts = self._broker.counts
-        deliveries = counts.deliveries(self._broker.sessions.values())
+        deliveries = self._broker.deliveries()
         return {
             "packets_received": counts.packets_received,
             "packets_sent": counts.packets_sent,

@@ -70,7 +70,11 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A filter of a client; `restricted` says that access rules keep some of its topics from it."""
+    """A filter of a client, its lane and what came of it.
+
+    `restricted` says that access rules keep some of its topics from it; `merged` counts messages that another filter of
+    the same client carried.
+    """
 
     client_id: str
     filter: str
@@ -80,11 +84,20 @@ class Subscription:
     retain_as_published: bool
     identifier: int | None
     restricted: bool
+    priority: int
+    drop_rate: float
+    link: str | None
+    due: int
+    delivered: int
+    dropped: dict[str, int]
+    merged: int
+    owed: int
 
 
 @router.get("/clients", dependencies=needs("read"))
 async def list_clients(exchange: Live, wanted: Annotated[OfClient, Query()]) -> Page[Client]:
     """Connected clients, longest connected first."""
+    exchange.broker.measure()
     return page(_connected(exchange.broker, wanted.client_id), wanted, _client)
 
 
@@ -99,6 +112,7 @@ async def disconnect_client(exchange: Live, client_id: str) -> None:
 @router.get("/sessions", dependencies=needs("read"))
 async def list_sessions(exchange: Live, wanted: Annotated[OfClient, Query()]) -> Page[SessionState]:
     """All sessions, of connected clients and of those that are away."""
+    exchange.broker.measure()
     return page(_sessions(exchange.broker, wanted.client_id), wanted, _session)
 
 
@@ -113,6 +127,7 @@ async def end_session(exchange: Live, client_id: str) -> None:
 @router.get("/subscriptions", dependencies=needs("read"))
 async def list_subscriptions(exchange: Live, wanted: Annotated[OfClientAndFilter, Query()]) -> Page[Subscription]:
     """Subscriptions, session by session."""
+    exchange.broker.measure()
     return page(_subscriptions(exchange.broker, wanted), wanted, _subscription)
 
 
@@ -175,6 +190,7 @@ def _session(session: Session) -> SessionState:
 
 
 def _subscription(subscribed: Subscribed) -> Subscription:
+    lane, link = subscribed.lane, subscribed.session.link
     return Subscription(
         client_id=subscribed.session.client_id,
         filter=subscribed.filter,
@@ -184,4 +200,12 @@ def _subscription(subscribed: Subscribed) -> Subscription:
         retain_as_published=subscribed.retain_as_published,
         identifier=subscribed.identifier or None,
         restricted=subscribed.partly,
+        priority=lane.klass,
+        drop_rate=lane.drop_rate,
+        link=None if link is None else link.name,
+        due=lane.due,
+        delivered=lane.delivered,
+        dropped=by_reason(lane.dropped),
+        merged=lane.merged,
+        owed=lane.owed,
     )

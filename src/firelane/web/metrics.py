@@ -98,8 +98,7 @@ def _messages(broker: Broker) -> Iterator[Family]:
 
 def _deliveries(broker: Broker) -> Iterator[Family]:
     """Copies of messages to subscribers: due = delivered + dropped + owed, always, so `owed` need not be counted."""
-    counts, sessions = broker.counts, broker.sessions.values()
-    deliveries = counts.deliveries(sessions)
+    deliveries = broker.deliveries()
     due, delivered, dropped = deliveries.due, deliveries.delivered, deliveries.dropped
     owed = due - delivered - sum(dropped)
     yield _one("deliveries_due_total", "Copies of messages that subscribers were to get.", due)
