@@ -8,6 +8,7 @@ from plans import a_plan
 
 from firelane.errors import PlanError, StoreError
 from firelane.exchange.lane import EVERYTHING, Dropped, hash64
+from firelane.exchange.link import SPARE_NOTES
 from firelane.mqtt.packets import Kind, Ping, Subscription
 from firelane.scenario.model import Link, Match, Need, Subscriber
 
@@ -351,3 +352,27 @@ def test_what_the_log_cannot_give_back_ends_the_connection_and_is_told(make_desk
     assert desk.session("ann").owed == 1
     ben.publish("a", b"2")
     assert len(bea.messages()) == 1
+
+
+def test_what_has_gone_leaves_no_notes_behind(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", link=a_link(bandwidth_bps=1e9)), limits={"inflight": 1})
+    ann, ben = desk.join("ann"), desk.join("ben")
+    for number in range(200):
+        topic_filter = f"a/{number}"
+        ann.subscribe(Subscription(filter=topic_filter, qos=1))
+        for _ in range(2):
+            ben.publish(topic_filter, b"x", qos=1, properties={"message_expiry_interval": 1000})
+            desk.now += 1
+            desk.broker.wake(desk.now)
+            desk.settle()
+            for one in ann.messages():
+                ann.ack(Kind.PUBACK, one.packet_id)
+        ann.unsubscribe(topic_filter)
+    link = desk.session("ann").link
+    assert desk.session("ann").totals.delivered == 400
+    assert len(desk.session("ann").lanes) <= 1
+    assert len(desk.broker.since_plan._tallies) <= 1
+    assert len(link._expiring) <= SPARE_NOTES + 2
+    assert sum(map(len, link._newest.values())) <= SPARE_NOTES + 2
+    ann.leave()
+    assert not desk.broker.since_plan._tallies

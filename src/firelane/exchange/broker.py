@@ -526,9 +526,17 @@ class Broker:
         """A link may be free for what waits on it."""
         self.serving.wake(now)
 
+    def tidy(self, session: Session) -> None:
+        """Let go of the lanes of a session that are needed no more."""
+        self.measure()
+        for lane in session.tidy():
+            self.since_plan.forget(lane)
+
     def session_ended(self, session: Session) -> None:
         """Forget a session."""
         self.measure()
+        for lane in session.lanes.values():
+            self.since_plan.forget(lane)
         self.changed += 1
         self.counts.ended.add(session.totals)
         del self.by_number[session.number]

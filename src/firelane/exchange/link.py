@@ -20,6 +20,7 @@ from firelane.scenario.model import MOST_PRIORITIES
 MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link that is fast enough for several
 LEAST_AHEAD_S = 0.00005
 SEGMENT_BYTES = 1500
+SPARE_NOTES = 64  # of messages that are gone, before they are looked through
 LAG_S = 0.005  # how much lateness is made up for
 CONTROL_BYTES = model.TCP_IP_ETHERNET_BYTES
 
@@ -132,12 +133,19 @@ class Link:
         if newest is None:
             newest = self._newest[klass] = []
         newest.append((delivery.order, lane))
-        if len(newest) > 2 * self._counts[klass] + 64:
+        if len(newest) > 2 * self._counts[klass] + SPARE_NOTES:
             newest[:] = [one for one in newest if _still_waits(*one, klass)]
         if message is not None and message.expires_at != NEVER:
-            heapq.heappush(self._expiring, (message.expires_at, delivery.order, lane.number, delivery))
+            self._note_expiry(delivery, message.expires_at)
         if lane.entry is None and not lane.blocked:
             self.line_up(lane)
+
+    def _note_expiry(self, delivery: Delivery, expires_at: float) -> None:
+        expiring = self._expiring
+        if len(expiring) > 2 * self.queued + SPARE_NOTES:  # most have been sent by now
+            expiring[:] = [one for one in expiring if one[3].waiting]
+            heapq.heapify(expiring)
+        heapq.heappush(expiring, (expires_at, delivery.order, delivery.lane.number, delivery))
 
     def add_first(self, deliveries: list[Delivery]) -> None:
         """Let deliveries of one lane that were sent before wait in front of all others of theirs."""

@@ -46,19 +46,19 @@ class Tally:
         self.dropped = list(lane.dropped)
         self.timed = 0
         self.delay_s = 0.0
-        self.histogram: npt.NDArray[np.int64] | None = None
+        self.histogram: npt.NDArray[np.uint32] | None = None
 
     def add(self, delays_s: npt.NDArray[np.float64]) -> None:
         """Count delays."""
         if self.histogram is None:
-            self.histogram = np.zeros(BUCKETS, np.int64)
-        self.histogram += np.bincount(bucket_of(delays_s), minlength=BUCKETS)
+            self.histogram = np.zeros(BUCKETS, np.uint32)
+        self.histogram += np.bincount(bucket_of(delays_s), minlength=BUCKETS).astype(np.uint32)
         self.timed += len(delays_s)
         self.delay_s += float(delays_s.sum())
 
     def counts(self, passed: int) -> npt.NDArray[np.int64]:
         """The histogram, with those who did not wait at all in its first bucket."""
-        counts = np.zeros(BUCKETS, np.int64) if self.histogram is None else self.histogram.copy()
+        counts = np.zeros(BUCKETS, np.int64) if self.histogram is None else self.histogram.astype(np.int64)
         counts[0] += passed
         return counts
 
@@ -75,6 +75,10 @@ class Measuring:
     def begin(self, lane: Lane) -> None:
         """Do not count what a lane has done so far."""
         self._tallies[lane] = Tally(lane)
+
+    def forget(self, lane: Lane) -> None:
+        """A lane is no more."""
+        self._tallies.pop(lane, None)
 
     def fold(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
         """Count delays that a lane has noted."""

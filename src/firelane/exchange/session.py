@@ -117,13 +117,15 @@ class Session:
         """See which class is its best."""
         self.best_class = min((one.klass for one in self.lanes.values()), default=LOWEST)
 
-    def tidy(self) -> None:
-        """Let go of lanes that have no subscription any more and on which nothing is owed."""
+    def tidy(self) -> list[Lane]:
+        """Let go of lanes that have no subscription any more and on which nothing is owed; returns them."""
+        gone = []
         for topic_filter in [one for one in self.lanes if one not in self.subscriptions]:
             lane = self.lanes[topic_filter]
             if not lane.owed and lane.idle:
                 self.past.add(lane)
-                del self.lanes[topic_filter]
+                gone.append(self.lanes.pop(topic_filter))
+        return gone
 
     @property
     def totals(self) -> Totals:

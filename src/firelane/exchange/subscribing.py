@@ -160,7 +160,7 @@ def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscri
             subscription.lane.replay = None
             session.replaying -= 1
         reasons.append(int(Reason.SUCCESS))
-    session.tidy()
+    broker.tidy(session)
     _answer(broker, connection, session, Suback(kind=Kind.UNSUBACK, packet_id=packet.packet_id, reasons=reasons))
 
 
