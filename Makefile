@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 .PHONY: help demo test fast check format bench soak reproduce clean
 
 help:
-	@echo "make demo       a burning office, plain and tuned side by side, with a picture"
+	@echo "make demo       a building on fire, live: a plain broker and Firelane side by side"
 	@echo "make test       all tests (what CI runs); make fast: those under a few seconds each"
 	@echo "make check      lint, types, layers;  make format: format the code"
 	@echo "make bench      side-by-side benchmarks"

@@ -203,14 +203,6 @@ def test_help_does_not_load_the_heavy_libraries():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_demo_shows_a_gain_and_draws_it(tmp_path):
-    picture = tmp_path / "demo.png"
-    data = json.loads(firelane("demo", "--json", "--picture", picture).stdout)
-    assert data["gain"] > 0.3
-    assert data["firelane"]["utility_rate"] > data["plain"]["utility_rate"]
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("what", ["firedex", "city", "office-fire"])
 def test_generated_files_are_good(what, tmp_path):
     path = tmp_path / "made.yaml"

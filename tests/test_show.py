@@ -17,7 +17,7 @@ from firelane.predict import predict
 from firelane.scenario import load
 from firelane.scenario.generate import firedex
 from firelane.scenario.routes import routes
-from firelane.show import MOST_SUBSCRIPTIONS, progress_bar, show_metrics, show_plan, show_section, show_side_by_side
+from firelane.show import MOST_SUBSCRIPTIONS, progress_bar, show_metrics, show_plan, show_section
 from firelane.simulate import simulate
 from firelane.tune import tune
 
@@ -73,7 +73,6 @@ def test_tables_of_metrics_are_whole_at_80_columns(predicted, simulated):
     for results in (predicted, simulated):
         for metrics in results.values():
             assert_whole(show_metrics, metrics, per_subscription=True)
-        assert_whole(show_side_by_side, "Both", results, classes_of=results["firelane"])
 
 
 def test_the_tables_of_a_plan_are_whole_at_80_columns(plan):
@@ -163,14 +162,6 @@ def test_the_bound_is_named_for_what_it_is_and_only_where_it_holds(office, plan)
     said = " ".join(shown(show_plan, tune(office, drops="none")).split())
     assert "promised utility rate" in said
     assert "the most any plan" not in said
-
-
-def test_the_largest_standard_error_is_said_where_there_are_any(predicted, simulated):
-    rows = [row for one in simulated.values() for row in one.classes()]
-    most = max(row["delay_mean_se_s"] / row["delay_mean_s"] for row in rows)
-    said = shown(show_side_by_side, "Both", simulated, classes_of=simulated["firelane"])
-    assert f"standard errors of the delays: at most {100 * most:.1f} %" in said
-    assert "standard errors" not in shown(show_side_by_side, "Both", predicted, classes_of=predicted["firelane"])
 
 
 def test_a_section_ends_at_the_next_heading(tmp_path):

@@ -23,7 +23,7 @@ def test_the_demo_works_from_an_installed_wheel(tmp_path):
     assert {path.stem for path in (site / "firelane" / "scenarios").glob("*.yaml")} >= {"office-fire", "firedex"}
     assert list((site / "firelane" / "benchmarks").glob("*.py"))
     done = subprocess.run(
-        [sys.executable, "-m", "firelane.cli", "demo", "--json"],
+        [sys.executable, "-m", "firelane.cli", "demo", "--seconds", "3", "--json"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firelane.errors import FirelaneError
-from firelane.metrics import Metrics
 from firelane.scenario.save import write_whole
-from firelane.units import si
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette: distinct for colour-blind readers too.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
-MOST_LABELLED = 10  # classes; more values would run into each other
 
 
 def figure(width: float = 7.0, height: float = 4.2, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
@@ -72,64 +69,6 @@ def bars(axes: Axes, groups: list[str], series: dict[str, list[float]], *, perce
     axes.set_xticks(np.arange(len(groups)), groups)
     if percent:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-
-
-def plain_and_tuned(plain: Metrics, tuned: Metrics, path: Path) -> Path:
-    """The picture of the demo: what each class of the tuned plan gets, and how late, without and with the plan."""
-    drawn, (left, right) = figure(11, 4.6, columns=2)
-    results = {"plain broker": plain, "Firelane": tuned}
-    names = _class_names([row["priority"] for row in tuned.classes()])
-    place = np.arange(len(names))
-    for number, (name, one) in enumerate(results.items()):
-        classes, colour = one.classes(of=tuned), COLOURS[number]
-        share = np.array([row["success"] for row in classes], float)  # unknown is NaN, which leaves a gap
-        delay_s = np.array([row["delay_mean_s"] for row in classes], float)
-        columns = left.bar(place + 0.41 * (number - 0.5), share, 0.39, label=name, color=colour)
-        right.plot(place, delay_s, "o-", color=colour, linewidth=1.5)
-        if len(names) <= MOST_LABELLED:
-            left.bar_label(columns, ["" if np.isnan(v) else f"{100 * v:.0f}" for v in share], fontsize=8, padding=1)
-            _label_delays(right, delay_s)
-    left.set(title="What arrives", ylim=(0, 1.08))
-    left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    right.set(title="How late it is (mean delay, log scale)", yscale="log")
-    right.margins(x=0.07, y=0.12)
-    right.yaxis.set_major_formatter(lambda value, _: _time(value))
-    for axes in (left, right):
-        axes.set_xticks(place, names)
-        axes.set_xlabel("by Firelane's class (0 goes first)")
-        axes.grid(visible=False, axis="x")
-    rates = ", ".join(f"{name} {one.utility()['rate']:.0%}" for name, one in results.items())
-    drawn.suptitle(f"Value delivered: {rates}", fontweight="bold")
-    drawn.legend(loc="outside lower center", ncols=2, frameon=False)
-    return save_figure(drawn, path)
-
-
-def _label_delays(axes: Axes, delay_s: Any) -> None:
-    """Each delay above its point, unless it reads as the one before; the white edge keeps it off the line."""
-    from matplotlib.patheffects import withStroke
-
-    before = ""
-    for place, delay in enumerate(delay_s.tolist()):
-        text = "" if np.isnan(delay) else _time(delay)
-        if text != before:
-            edge = [withStroke(linewidth=3, foreground="white")]
-            axes.annotate(text, (place, delay), (0, 6), textcoords="offset points", ha="center", fontsize=8,
-                          path_effects=edge)  # fmt: skip
-        before = text
-
-
-def _class_names(classes: list[int]) -> list[str]:
-    """The numbers, the first and the last also in words."""
-    names = [str(one) for one in classes]
-    if len(names) > 1:
-        names[0] += "\nfirst"
-        names[-1] += "\nlast"
-    return names
-
-
-def _time(seconds: float) -> str:
-    """Two digits: 8.9 ms, 420 ms, 1.7 s."""
-    return si(float(f"{seconds:.2g}"), "s")
 
 
 def _label(value: float, percent: bool) -> str:

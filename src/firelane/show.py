@@ -105,25 +105,6 @@ def show_metrics(metrics: Metrics, *, per_subscription: bool = False, console: C
         console.print(f"--per-subscription lists all {count} subscriptions", highlight=False)
 
 
-def show_side_by_side(
-    title: str, columns: dict[str, Metrics], *, classes_of: Metrics, console: Console | None = None
-) -> None:
-    """Success and delay of several results, by the classes of one of them, and what each is worth."""
-    console = console or plain_console()
-    headings = [f"{name}\n{what}" for name in columns for what in ("delivered %", "mean ms")]
-    table = _table(title, ["class", *headings])
-    results = [one.classes(of=classes_of) for one in columns.values()]
-    for rows in zip(*results, strict=True):
-        cells = [cell for row in rows for cell in (_percent(row["success"]), _delay(row))]
-        table.add_row(str(rows[0]["priority"]), *cells)
-    _print(console, table)
-    error = _largest_error(columns.values())
-    if error is not None:
-        console.print(f"standard errors of the delays: at most {100 * error:.1f} %", highlight=False)
-    for name, one in columns.items():
-        console.print(f"{name}: {utility_line(one)}", highlight=False)
-
-
 def show_plan(plan: Plan, *, per_subscription: bool = False, console: Console | None = None) -> None:
     """Why a plan is as it is, which lane each subscription got (all if asked for, else if few), and the promise."""
     console = console or plain_console()
@@ -221,13 +202,6 @@ def _show_links(console: Console, metrics: Metrics) -> None:
 def _show_notes(console: Console, notes: tuple[str, ...]) -> None:
     for note in notes[:MOST_LINKS]:
         console.print(f"note: {printable(note)}", highlight=False, soft_wrap=True)
-
-
-def _largest_error(results: Iterable[Metrics]) -> float | None:
-    """The largest standard error of a class's mean delay, as a share of that delay, where there is one."""
-    rows = [row for one in results for row in one.classes()]
-    return max((row["delay_mean_se_s"] / row["delay_mean_s"] for row in rows
-                if row.get("delay_mean_se_s") is not None and row["delay_mean_s"]), default=None)  # fmt: skip
 
 
 def _table(title: str, headings: Iterable[str], *, names: int = 0) -> Table:

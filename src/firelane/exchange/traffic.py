@@ -17,8 +17,19 @@ LEAST_HZ = 1e-3  # less is silence
 class Seen:
     """Running totals of one topic, and how fast they grow."""
 
-    __slots__ = ("_before", "_squares_before", "bytes", "mean_bytes", "name", "published", "rate_hz", "sampled",
-                 "squares", "variance_bytes2")  # fmt: skip
+    __slots__ = (
+        "_looked_at",
+        "_looks",
+        "_mean_square",
+        "_squares",
+        "bytes",
+        "mean_bytes",
+        "name",
+        "published",
+        "rate_hz",
+        "sampled",
+        "squares",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,9 +39,10 @@ class Seen:
         self.squares = 0
         self.rate_hz = 0.0
         self.mean_bytes = 0.0
-        self.variance_bytes2 = 0.0
-        self._before = (0, 0)
-        self._squares_before = (0, 0)
+        self._mean_square = 0.0
+        self._looks = 0
+        self._looked_at = (0, 0)  # messages and bytes by then
+        self._squares = (0, 0)  # sampled messages and their squares by then
 
     def count(self, payload_bytes: int) -> None:
         """One more message."""
@@ -41,19 +53,28 @@ class Seen:
         self.bytes += payload_bytes
 
     def look(self, elapsed_s: float, weight: float) -> None:
-        """Blend in what came since the last look."""
-        published, size_bytes = self.published - self._before[0], self.bytes - self._before[1]
-        self._before = (self.published, self.bytes)
+        """Blend in what came since the last look.
+
+        The first looks are averaged, but for the very first, which saw only part of its time; then older ones fade.
+        """
+        self._looks += 1
+        weight = max(weight, 1 / max(1, self._looks - 1))
+        published, size_bytes = self.published - self._looked_at[0], self.bytes - self._looked_at[1]
+        self._looked_at = (self.published, self.bytes)
         self.rate_hz += weight * (published / elapsed_s - self.rate_hz)
         if published:
             share = weight if self.mean_bytes else 1.0
             self.mean_bytes += share * (size_bytes / published - self.mean_bytes)
-        sampled, squares = self.sampled - self._squares_before[0], self.squares - self._squares_before[1]
+        sampled, squares = self.sampled - self._squares[0], self.squares - self._squares[1]
         if sampled:
-            self._squares_before = (self.sampled, self.squares)
-            share = weight if self.variance_bytes2 else 1.0
-            spread = max(0.0, squares / sampled - self.mean_bytes**2)
-            self.variance_bytes2 += share * (spread - self.variance_bytes2)
+            self._squares = (self.sampled, self.squares)
+            share = weight if self._mean_square else 1.0
+            self._mean_square += share * (squares / sampled - self._mean_square)
+
+    @property
+    def variance_bytes2(self) -> float:
+        """How much sizes vary."""
+        return max(0.0, self._mean_square - self.mean_bytes**2)
 
 
 class Traffic:
@@ -62,7 +83,6 @@ class Traffic:
     def __init__(self) -> None:
         self._seen: OrderedDict[bytes, Seen] = OrderedDict()
         self._looked_at: float | None = None
-        self._weight = 0.0
 
     def of(self, topic: bytes, name: str) -> Seen:
         """The totals of a topic."""
@@ -80,9 +100,7 @@ class Traffic:
             self._looked_at = now
         elif now - before >= LEAST_LOOK_S:
             self._looked_at, elapsed_s = now, now - before
-            # The first looks weigh more, as an average over all that there is; then older ones fade.
-            self._weight = 1 / (1 + 1 / self._weight) if self._weight else 1.0
-            weight = max(self._weight, 1 - math.exp(-elapsed_s / MEMORY_S))
+            weight = 1 - math.exp(-elapsed_s / MEMORY_S)
             for seen in self._seen.values():
                 seen.look(elapsed_s, weight)
         return tuple(

@@ -2,7 +2,7 @@
 
 Publishers reach the broker within its own namespace, past the bottleneck. A socket stays in the namespace in which it
 was made, so one process can hold both ends of every message and needs one clock only. Sending is shaped by tbf with
-room for one packet at a time; what does not fit waits in a queue of `queue_s` and is lost beyond it, as on a router.
+room for two packets at a time; what does not fit waits in a queue of `queue_s` and is lost beyond it, as on a router.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from live.lanes.clients import Place
 NAMESPACES = Path("/run/netns")  # where ip keeps them
 CLONE_NEWNET = 0x40000000
 NEAR, FAR = "10.99.0.1", "10.99.0.2"
-BURST_BYTES = 1600  # one packet of Ethernet
+BURST_BYTES = 3200  # two packets of Ethernet: with room for one, every late timer of tbf would cost it some of its rate
 QUEUE_S = 0.1
 CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")  # of the namespace one is in
 SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:/usr/local/sbin"

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
-from firelane.mqtt.packets import V5, Connack, Connect, Disconnect, Kind, Packet, Suback, Subscribe, Subscription
+from firelane.mqtt.packets import V5, Ack, Connack, Connect, Disconnect, Kind, Packet, Suback, Subscribe, Subscription
 from live.lanes.schedule import STAMP, Packets
 
 PATIENCE_S = 10.0
@@ -47,7 +47,12 @@ class Client:
         self.buffer = bytearray()
         self.ask(Connect(client_id=client_id, version=V5), Connack)
 
-    def ask(self, packet: Packet, answer: type[Connack | Suback]) -> None:
+    def subscribe(self, filters: list[str]) -> None:
+        wanted = [Subscription(filter=one) for one in filters]
+        if wanted:
+            self.ask(Subscribe(packet_id=1, subscriptions=wanted), Suback)
+
+    def ask(self, packet: Packet, answer: type[Connack | Suback | Ack]) -> None:
         """Send a packet and read until its answer, which must be consent."""
         self.link.sendall(encode(packet, V5))
         while (place := frame(self.buffer, 0, MOST_BYTES)) is None or place[1] > len(self.buffer):
@@ -113,9 +118,7 @@ class Receiving(Client):
         self._packets = packets
         self.publication = array("q")
         self.received_ns = array("q")
-        wanted = [Subscription(filter=one) for one in filters]
-        if wanted:
-            self.ask(Subscribe(packet_id=1, subscriptions=wanted), Suback)
+        self.subscribe(filters)
 
     def read(self) -> None:
         try:

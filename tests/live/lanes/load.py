@@ -6,12 +6,15 @@ noted by this process, so their difference needs no other clock; sockets may lie
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import secrets
 import select
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
@@ -21,6 +24,7 @@ from live.lanes.deliveries import Deliveries
 from live.lanes.schedule import Packets, Schedule
 
 QUIET_S = 1.0  # without any delivery after the last publication: nothing more will come
+LOCK = Path(tempfile.gettempdir()) / "firelane-load.lock"
 LEAD_S = 0.05  # between the last connection and the first publication
 
 
@@ -35,11 +39,12 @@ def drive(
 ) -> Deliveries:
     """Connect everybody, send everything in its time, and read until nothing more comes.
 
-    `before_leaving` is called then, while all are still connected. Where that is allowed, this thread and the broker's process run ahead of all others on the machine meanwhile.
+    `before_leaving` is called then, while all are still connected. Where that is allowed, this thread and the broker's
+    process run ahead of all others on the machine meanwhile.
     """
     packets = Packets(plan, secrets.randbits(32))
     scenario = plan.routes.scenario
-    with ExitStack() as stack:
+    with _alone(), ExitStack() as stack:
         receiving = []
         for name, one in scenario.subscribers.items():
             receiving.append(Receiving(subscribers or publishers, name, list(one.subscribes), packets))
@@ -52,6 +57,14 @@ def drive(
             got = _Run(plan, packets, sending, receiving, poll).through(quiet_s)
         before_leaving()
         return got
+
+
+@contextmanager
+def _alone():
+    """One load at a time on this machine, whoever drives it."""
+    with LOCK.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

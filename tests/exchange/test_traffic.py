@@ -1,0 +1,67 @@
+"""Rates and sizes learnt from what is published."""
+
+import numpy as np
+import pytest
+
+from firelane.exchange import traffic
+from firelane.exchange.traffic import Traffic
+
+
+def played(seen, rate_hz, seconds, sizes, traffic, start, chance):
+    """Poisson traffic, looked at once a second; returns what is known after each second."""
+    known = []
+    for second in range(seconds):
+        for _ in range(chance.poisson(rate_hz)):
+            seen.count(int(sizes(chance)))
+        known.append(traffic.topics(start + second + 1.0))
+    return known
+
+
+def test_a_topic_that_begins_late_is_known_at_its_rate_after_a_few_seconds():
+    one, chance = Traffic(), np.random.default_rng(1)
+    for second in range(60):
+        assert one.topics(float(second)) == ()
+    known = played(one.of(b"a", "a"), 400, 8, lambda _: 100, one, 59.0, chance)
+    for count, (topic,) in enumerate(known, 1):
+        assert abs(topic.rate_hz - 400) < 5 * (400 / max(1, count - 1)) ** 0.5
+    assert (topic.mean_bytes, topic.variance_bytes2) == (100, 0)
+
+
+def test_what_was_long_ago_fades():
+    one, chance = Traffic(), np.random.default_rng(2)
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    played(seen, 400, 60, lambda _: 100, one, 0.0, chance)
+    (topic,) = played(seen, 100, 40, lambda _: 300, one, 60.0, chance)[-1]
+    assert topic.rate_hz == pytest.approx(100, abs=25)  # 300 e^-4 is left, and chance
+    assert topic.mean_bytes == pytest.approx(300, abs=5)
+
+
+def test_sizes_that_vary_are_known_to():
+    """Exponential sizes: the variance is the square of the mean; a sixteenth of 12 000 is looked at."""
+    one, chance = Traffic(), np.random.default_rng(3)
+    one.topics(0.0)
+    known = played(one.of(b"a", "a"), 400, 30, lambda c: c.exponential(500), one, 0.0, chance)
+    (topic,) = known[-1]
+    assert topic.mean_bytes == pytest.approx(500, rel=0.05)
+    assert topic.variance_bytes2 == pytest.approx(500**2, rel=0.35)
+
+
+def test_looks_that_come_too_often_see_what_was_seen_before():
+    one = Traffic()
+    one.topics(0.0)
+    seen = one.of(b"a", "a")
+    for _ in range(100):
+        seen.count(10)
+    assert [topic.rate_hz for topic in one.topics(1.0)] == [100]
+    seen.count(10)
+    assert [topic.rate_hz for topic in one.topics(1.001)] == [100]
+
+
+def test_only_so_many_topics_are_remembered(monkeypatch):
+    monkeypatch.setattr(traffic, "MOST_TOPICS", 10)
+    one = Traffic()
+    one.topics(0.0)
+    for number in range(100):
+        one.of(b"%d" % number, str(number)).count(1)
+    assert {topic.name for topic in one.topics(1.0)} == {str(number) for number in range(90, 100)}
