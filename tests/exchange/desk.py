@@ -207,7 +207,7 @@ class Desk:
             assert all(one.packet_id == key for key, one in session.in_flight.items())
             assert session.queued == len(waiting(session))
             assert session.stored == sum(len(lane.backlog) for lane in session.lanes.values())
-            assert session.replaying == sum(lane.replay is not None for lane in session.lanes.values())
+            assert set(session.replaying) == {lane for lane in session.lanes.values() if lane.replay is not None}
             assert all(one.waiting for one in waiting(session))
             connection = session.connection
             if connection is not None:

@@ -3,6 +3,7 @@
 import pytest
 from plans import a_plan
 
+from firelane.exchange import link
 from firelane.mqtt.packets import V3, Subscribe, Subscription
 from firelane.scenario.model import Link, Need, Subscriber
 from firelane.scenario.need import NeedChange
@@ -24,7 +25,8 @@ def ask(line, *filters, **properties):
 
 
 @pytest.fixture
-def desk(make_desk):
+def desk(make_desk, monkeypatch):
+    monkeypatch.setattr(link, "MOST_CONTROL_S", 0.0)  # control packets take no time
     profiles = {"video": Profile(need=NeedChange(keep="latest", weight=2.0))}
     return make_desk(scenario=SCENARIO, profiles=profiles, caps={"*": Cap(weight=50.0, priority=2)})
 

@@ -7,6 +7,7 @@ import pytest
 from plans import a_plan
 
 from firelane.errors import PlanError, StoreError
+from firelane.exchange import link as link_module
 from firelane.exchange.lane import EVERYTHING, Dropped, hash64
 from firelane.exchange.link import SPARE_NOTES
 from firelane.mqtt.packets import Kind, Ping, Subscription
@@ -43,6 +44,12 @@ def played(desk, seconds, *lines):
 
 def body(letter):
     return letter.encode() * 1000
+
+
+@pytest.fixture(autouse=True)
+def control_packets_take_no_time(monkeypatch):
+    """Or times would not be round."""
+    monkeypatch.setattr(link_module, "MOST_CONTROL_S", 0.0)
 
 
 @pytest.fixture
@@ -301,13 +308,19 @@ def test_a_replay_of_retained_messages_evicts_nobody(make_desk):
     assert sum(desk.session("bea").totals.dropped) == 0
 
 
-def test_control_packets_are_charged_to_the_link(fire):
-    desk, ann, _ = fire
+def test_control_packets_are_charged_to_the_link(fire, monkeypatch):
+    desk, ann, ben = fire
     desk.now += 10
-    link = desk.session("ann").link
-    link.free_at = desk.now
+    monkeypatch.setattr(link_module, "MOST_CONTROL_S", 0.01)
     ann.send(Ping(kind=Kind.PINGREQ))
+    ben.publish("bulk", body("a"))
+    assert ann.messages() == []
+    link = desk.session("ann").link
     assert link.free_at == pytest.approx(desk.now + (2 + 66) * link.byte_s)
+    for _ in range(100):
+        ann.send(Ping(kind=Kind.PINGREQ))
+    desk.broker.wake(desk.now + 0.01)
+    assert link.free_at <= desk.now + 0.01 + 0.01 + SERVICE_S, "nobody can book much of it"
 
 
 def test_a_client_on_another_link_is_not_delayed(make_desk):
@@ -376,3 +389,32 @@ def test_what_has_gone_leaves_no_notes_behind(make_desk):
     assert sum(map(len, link._newest.values())) <= SPARE_NOTES + 2
     ann.leave()
     assert not desk.broker.since_plan._tallies
+
+
+def test_retained_messages_are_sent_only_when_nobody_stands_in_line(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", "bea"))
+    ann, bea, ben = desk.join("ann"), desk.join("bea"), desk.join("ben")
+    for number in range(3):
+        ben.publish(f"r/{number}", body("r"), retain=True)
+    bea.subscribe("b")
+    desk.apply(a_plan({("bea", "b"): (8, 0.0), ("ann", "#"): (0, 0.0)}))
+    for letter in "abc":
+        ben.publish("b", body(letter))
+    ann.subscribe("#")
+    assert "".join(letter for _, letter in played(desk, 0.9, ann, bea)) == "abcrrr"
+
+
+def test_a_guaranteed_class_keeps_its_share_of_a_full_buffer(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", link=a_link(guaranteed={5: 0.25}, buffer_messages=8)))
+    ann, ben = desk.join("ann"), desk.join("ben")
+    ann.subscribe("high", "low")
+    desk.apply(a_plan({("ann", "high"): (0, 0.0), ("ann", "low"): (5, 0.0)}))
+    got = ""
+    for _ in range(40):  # twice what the link carries, of each
+        for _ in range(2):
+            ben.publish("high", body("H"))
+            ben.publish("low", body("l"))
+        got += "".join(letter for _, letter in played(desk, SERVICE_S, ann))
+        desk.now += SERVICE_S / 10
+    assert got.count("l") / len(got) == pytest.approx(0.25, abs=0.05)
+    assert desk.session("ann").link.queued <= 8

@@ -58,10 +58,17 @@ def test_looks_that_come_too_often_see_what_was_seen_before():
     assert [topic.rate_hz for topic in one.topics(1.001)] == [100]
 
 
-def test_only_so_many_topics_are_remembered(monkeypatch):
+def test_only_so_many_topics_are_seen_and_the_first_are_not_lost_for_later_ones(monkeypatch):
     monkeypatch.setattr(traffic, "MOST_TOPICS", 10)
     one = Traffic()
     one.topics(0.0)
     for number in range(100):
         one.of(b"%d" % number, str(number)).count(1)
-    assert {topic.name for topic in one.topics(1.0)} == {str(number) for number in range(90, 100)}
+    assert {topic.name for topic in one.topics(1.0)} == {str(number) for number in range(10)}
+    assert one.take_silent() == []
+    for second in range(2, 200):
+        one.of(b"0", "0").count(1)
+        one.topics(float(second))
+    assert set(one.take_silent()) == {b"%d" % number for number in range(1, 10)}
+    one.of(b"99", "99").count(1)
+    assert {topic.name for topic in one.topics(200.0)} == {"0", "99"}

@@ -1,5 +1,7 @@
 """Streams, claims and who carries them, against a naive implementation."""
 
+import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firelane.scenario import Link, from_data, wire_bytes
+from firelane.scenario import Link, Topic, from_data, wire_bytes
+from firelane.scenario.model import auto_overhead_bytes, mean_overhead_bytes
 from firelane.scenario.routes import routes
 
 TOPICS = ["a", "a/b", "a/b/c", "a/d", "e/b", "$x/b"]
@@ -119,20 +122,35 @@ def test_wire_bytes_are_payload_and_what_mqtt_and_the_layers_below_add():
 def test_the_length_field_grows_with_the_packet(remaining, length_bytes):
     payload = remaining - 2 - 1 - 1  # topic length, the topic "a", an empty property list
     packet_bytes = 1 + length_bytes + remaining
-    assert wire_bytes(payload, "a", Link()) == pytest.approx(packet_bytes + 66 * max(1, packet_bytes / 1448))
+    assert wire_bytes(payload, "a", Link()) == packet_bytes + 66 * math.ceil(packet_bytes / 1448)
 
 
-def test_headers_of_a_large_message_are_those_of_its_segments():
-    """Ten messages of 10 000 bytes fill 70 segments of 1448 bytes of data, on a link that is never idle."""
-    ten = 10 * wire_bytes(10_000, "a/b", Link())
-    assert ten == pytest.approx(10 * (10_000 + 1 + 2 + 2 + 3 + 1) + 66 * 70, abs=66)
+@pytest.mark.parametrize(("payload", "segments"), [(1439, 1), (1440, 2), (10_000, 7)])
+def test_a_large_message_has_headers_for_every_segment(payload, segments):
+    assert wire_bytes(payload, "a/b", Link()) == payload + 1 + 2 + 2 + 3 + 1 + 66 * segments
+
+
+@pytest.mark.parametrize("mean", [5, 90, 700, 1500, 40_000])
+def test_the_mean_overhead_of_exponential_sizes_is_that_of_many_of_them(mean):
+    sizes = np.random.default_rng(1).exponential(mean, 200_000)
+    each = np.array([auto_overhead_bytes(size, 8) for size in sizes])
+    topic = Topic(size_bytes=float(mean))
+    assert mean_overhead_bytes(topic, "smoke/12") == pytest.approx(
+        each.mean(), abs=5 * each.std() / 200_000**0.5 + 0.01
+    )
+
+
+def test_the_mean_overhead_of_a_list_of_sizes_is_its_own():
+    topic = Topic(sizes=(100.0, 2000.0))
+    assert mean_overhead_bytes(topic, "a") == (auto_overhead_bytes(100, 1) + auto_overhead_bytes(2000, 1)) / 2
 
 
 @pytest.mark.parametrize("overhead", ["auto", 0, "40 B"])
 def test_service_times_are_wire_bytes_over_the_paced_bandwidth(overhead):
     link = {"bandwidth": "8 Mbps", "overhead": overhead, "pace": 0.5}
     scenario = scenario_of([["#"], ["a/+"]], link)
-    way = routes(scenario)
+    fixed = {name: replace(one, sizes="fixed") for name, one in scenario.topics.items()}
+    way = routes(replace(scenario, topics=fixed))
     per_byte, per_message = way.service_s()
     for stream, topic in enumerate(way.stream_topic):
         payload = way.topic_mean_bytes[topic]

@@ -114,11 +114,15 @@ class Control:
         async with self._planning:
             now = self._clock()
             observed = self._observed(now)
-            self._seen = observed.changed  # whatever changes from here on leads to another plan
             self._patience.acted(now)
-            decision = await self.decide(observed, plan)
+            try:
+                decision = await self.decide(observed, plan)
+                self.exchange.apply(decision.plan)
+            except BaseException:
+                self._seen = None  # so that what has changed is not forgotten
+                raise
             self._patience.done(self._clock())
-            self.exchange.apply(decision.plan)
+            self._seen = observed.changed  # whatever changed meanwhile leads to another plan
             self._expectation = await asyncio.to_thread(Expectation, decision, self.scenario)
         return decision
 
@@ -144,7 +148,7 @@ class Control:
             return True
         try:
             return await asyncio.to_thread(self._expectation.outdated, observed, self.listened_s)
-        except FirelaneError as problem:
+        except Exception as problem:
             self._failed(str(problem), now)
             return False
 

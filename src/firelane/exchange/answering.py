@@ -80,13 +80,21 @@ class Answering:
                 self._window_opened(session, now)
 
     def _window_opened(self, session: Session, now: float) -> None:
-        """One more message may be under way: the best lane that waits for this stands in line again."""
-        link = session.link
+        """One more message may be under way: the best lane that waits for this stands in line again, then the next."""
+        connection, link = session.connection, session.link
+        assert connection is not None
         assert link is not None
-        if session.blocked:
+        link.replaying.update(session.replaying)
+        for _ in range(len(session.blocked)):
             best = min(session.blocked, key=lambda one: (one.klass, one.queue[0].order if one.queue else 0))
             del session.blocked[best]
+            if not session.blocked:
+                link.stalled.pop(session, None)
             link.step_in(best)
+            if best.queue:
+                self._serving.serve(link, now)
+                if best.blocked or connection.window_used >= connection.window or not session.blocked:
+                    return
         self._serving.serve(link, now)
 
     def attach(self, session: Session, now: float) -> None:
@@ -111,7 +119,10 @@ class Answering:
         before, session.link = session.link, link
         session.blocked.clear()
         if before is not None:
+            before.stalled.pop(session, None)
             for lane in session.lanes.values():
+                before.replaying.pop(lane, None)
+                before.hungry.pop(lane, None)
                 for delivery in before.clear(lane):
                     link.add(delivery, now)
 
@@ -121,13 +132,16 @@ class Answering:
         assert link is not None
         session.connection = None
         session.blocked.clear()
+        link.stalled.pop(session, None)
         for lane in session.lanes.values():
             if lane.queue:
                 self._put_away(link.clear(lane), lane, session)
             lane.blocked = False
-            if lane.replay is not None and not session.durable:
+            link.replaying.pop(lane, None)
+            link.hungry.pop(lane, None)
+            if not session.durable:
                 lane.replay = None
-                session.replaying -= 1
+                session.replaying.pop(lane, None)
         for delivery in session.in_flight.values():
             if delivery.location:
                 delivery.message = None

@@ -31,6 +31,7 @@ from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
 from firelane.exchange.needs import NeedError, Needs, asked
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.recovery import Recovery
+from firelane.exchange.replays import Replays
 from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Routes
 from firelane.exchange.serving import Serving
@@ -49,7 +50,7 @@ from firelane.scenario.plan import Plan
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 STALL_S = 1.0
-LANES_A_STEP, ROUTES_A_STEP = 500, 100  # a few milliseconds' worth
+LANES_A_STEP = 500  # a few milliseconds' worth
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
@@ -78,7 +79,8 @@ class Broker:
         self.since_plan = Measuring()
         self.numbers = Numbers()
         self.outboxes = Outboxes(journal)
-        self.serving = Serving(journal, self.retained, self.outboxes, self.numbers)
+        replays = Replays(journal, self.retained, self.numbers)
+        self.serving = Serving(journal, replays, self.outboxes, self.numbers)
         self.answering = Answering(journal, self.outboxes, self.serving)
         self.delivering = Delivering(journal, self.outboxes, self.serving, self.numbers, boot=self.boot)
         self._timers: list[tuple[float, int]] = []  # when, and the number of the session
@@ -351,9 +353,10 @@ class Broker:
         A subscription that is no longer allowed stays, but brings nothing. Users who are no more are let go.
         """
         self.settings = settings = scenario.exchange
-        self.links = Links(scenario, settings.limits)
-        self.needs = Needs(settings, scenario)
+        self.links = Links(scenario, settings.limits, self.links)
+        self.needs = Needs(settings, scenario, self.needs)
         self.treatment = Treatment(scenario, self.treatment.plan)
+        self.routes.forget_all()
         self.limits = settings.limits
         self.access = Access(settings)
         for connection in self.connections:
@@ -368,7 +371,6 @@ class Broker:
             if session.connection is not None:
                 self.seat(session, session.connection, now)
                 self.serving.resume(session, now)
-        self.routes.forget_all()
 
     def _judge(self, session: Session) -> None:
         """Give a session the roles that its user has now, and look at its subscriptions in that light."""
@@ -431,8 +433,8 @@ class Broker:
             self.grant(subscription)
         treated_anew = [self.treat(session, lane) for lane in session.lanes.values()]
         session.rank()
-        if any(treated_anew) or (link is not before and session.subscriptions):
-            self.routes.choose()
+        if any(treated_anew) or link is not before:
+            self.routes.forget_those_of(session)
 
     def grant(self, subscription: Subscription) -> None:
         """Look anew at what a subscription needs; a profile that is no more is as if it had not been named."""
@@ -516,9 +518,11 @@ class Broker:
             if count >= LANES_A_STEP:
                 count = 0
                 yield
-        for number, route in enumerate(list(self.routes.known.values())):
+        for route in list(self.routes.known.values()):
             route.look_anew()
-            if number % ROUTES_A_STEP == ROUTES_A_STEP - 1:
+            count += len(route.copies)
+            if count >= LANES_A_STEP:
+                count = 0
                 yield
         self.since_plan = window
 
@@ -528,9 +532,12 @@ class Broker:
 
     def tidy(self, session: Session) -> None:
         """Let go of the lanes of a session that are needed no more."""
+        if len(session.lanes) == len(session.subscriptions):
+            return
         self.measure()
         for lane in session.tidy():
             self.since_plan.forget(lane)
+        session.rank()
 
     def session_ended(self, session: Session) -> None:
         """Forget a session."""

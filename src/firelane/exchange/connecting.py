@@ -136,6 +136,7 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
     if session.durable or session.location:
         broker.journal.session(session)
     broker.connected(connection)
+    broker.seat(session, connection, now)
     properties = _announced(broker, session, packet, assigned) if connection.version == V5 else {}
     broker.outboxes.write(
         connection, encode(Connack(session_present=present, properties=properties), connection.version)
@@ -143,7 +144,6 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
     connection.unacknowledged = len(session.received)
     if present:
         connection.last_record = broker.journal.appended  # the log may not have yet what it received or forgot before
-    broker.seat(session, connection, now)
     for topic_filter in session.subscriptions:
         broker.note_membership(session, topic_filter, "subscribe", now)
     broker.answering.attach(session, now)

@@ -79,11 +79,13 @@ class Delivering:
     def _cut_through(self, passing: Passing, message: Message, copies: tuple[Copy, ...], now: float) -> bool:
         """Hand all copies over an idle link at once, if all of them fit in what may be sent ahead."""
         link = passing.link
+        if link.mask or not link.may_start(now):
+            return False
         size_bytes = link.wire_bytes(message)
         service_s = size_bytes * link.byte_s
         waits_s = link.free_at - now if link.free_at > now else 0.0
         count = len(copies)
-        if link.mask or waits_s + (count - 1) * service_s > link.ahead_s:
+        if waits_s + (count - 1) * service_s > link.ahead_s:
             return False
         dirty = self._outboxes.dirty
         for copy in copies:
@@ -172,6 +174,8 @@ class Delivering:
         further: list[Due] = []
         for turn in route.groups:
             chosen = turn.take(message.qos)
+            if not self._keeps(chosen, message, now):
+                continue
             if chosen.qos and any(session is chosen.session and one.qos for session, one in due):
                 further.append(_due(chosen, self._numbers.again(message), 0, now))
             else:
@@ -221,9 +225,9 @@ class Delivering:
         elif not self._supersedes(delivery, link) and self._room_for(delivery, link, now):
             link.add(delivery, now)
             connection.direct = False
-            if link.paced:
+            if link.paced or not link.own:
                 self._touch(link)
-            elif connection.writable and link.queued == 1:  # else what came before already waits for something
+            elif connection.writable and len(lane.queue) == 1:  # else what came before already waits for something
                 self._serving.serve(link, now)
 
     def _supersedes(self, delivery: Delivery, link: Link) -> bool:
@@ -234,44 +238,45 @@ class Delivering:
         assert message is not None
         older = by_topic.get(message.topic)
         if older is None:
-            by_topic[message.topic] = delivery
             return False
         assert older.message is not None
         self._serving.count_drop(delivery.lane, Dropped.SUPERSEDED, older.message, 0, older.arrived)
-        older.message, older.arrived, older.retain = message, delivery.arrived, delivery.retain
+        older.message, older.arrived = message, delivery.arrived
+        older.retain, older.identifiers = delivery.retain, delivery.identifiers
         link.resized(older)
         return True
 
     def _room_for(self, delivery: Delivery, link: Link, now: float) -> bool:
-        """Make room on a full link: what has expired goes first, then the newest of the lowest class."""
-        lane, session = delivery.lane, delivery.lane.session
+        """Make room on a full link: what has expired goes first, then what a client that takes nothing more has beyond
+        its share, then the newest of the lowest class.
+        """
+        session = delivery.lane.session
         if session.blocked and session.queued >= link.share and not link.own:
-            return self._room_in(session, delivery, link)
+            self._drop_expired(link, now)
+            if session.queued >= link.share:
+                return self._push_out(_newest_of(session, delivery.lane.klass), delivery, link)
         while link.full:
-            victim = link.expired(now)
-            if victim is not None:
-                link.remove(victim)
-                self._serving.drop(victim, Dropped.EXPIRED)
+            if self._drop_expired(link, now):
                 continue
-            victim = link.newest_below(lane.klass)
-            if victim is None or victim.packet_id:  # what was sent before is to be sent again, and soon
-                self._overflow(delivery)
+            greedy = next((one for one in link.stalled if one.queued > link.share), None)
+            victim = link.victim_of(delivery.lane.klass) if greedy is None else _newest_of(greedy, -1)
+            if not self._push_out(victim, delivery, link):
                 return False
-            link.remove(victim)
-            self._overflow(victim)
         return True
 
-    def _room_in(self, session: Session, delivery: Delivery, link: Link) -> bool:
-        """A client that takes nothing more has its share of the buffer, and pushes out of itself."""
-        klass = delivery.lane.klass
-        waiting = [
-            one for one in session.lanes.values() if one.queue and one.klass > klass and not one.queue[-1].packet_id
-        ]
-        if not waiting:
+    def _drop_expired(self, link: Link, now: float) -> bool:
+        found = False
+        while (expired := link.expired(now)) is not None:
+            link.remove(expired)
+            self._serving.drop(expired, Dropped.EXPIRED)
+            found = True
+        return found
+
+    def _push_out(self, victim: Delivery | None, delivery: Delivery, link: Link) -> bool:
+        """Whether one gives way to another; what was sent before is to be sent again soon, and does not."""
+        if victim is None or victim.packet_id:
             self._overflow(delivery)
             return False
-        lowest = max(waiting, key=lambda one: (one.klass, one.queue[-1].order))
-        victim = lowest.queue[-1]
         link.remove(victim)
         self._overflow(victim)
         return True
@@ -281,12 +286,10 @@ class Delivering:
         lane, message = delivery.lane, delivery.message
         if delivery.qos:
             self._to_backlog(delivery, first=True)
-            if lane.session.link is not None and not lane.queue:
+            if lane.session.link is not None and not lane.reliable:
                 lane.session.link.hungry[lane] = None
         else:
             self._serving.count_drop(lane, Dropped.OVERFLOW, message, 0, delivery.arrived)
-            if lane.by_topic is not None and message is not None and lane.by_topic.get(message.topic) is delivery:
-                del lane.by_topic[message.topic]
 
     def _to_backlog(self, delivery: Delivery, *, first: bool = False) -> None:
         lane, session = delivery.lane, delivery.lane.session
@@ -319,3 +322,9 @@ def _due(copy: Copy, message: Message, position: int, now: float) -> Due:
     delivery = Delivery(lane, message, message.sequence, qos, retain, copy.identifiers, now)
     delivery.order += min(position, MOST_POSITION)
     return lane.session, delivery
+
+
+def _newest_of(session: Session, klass: int) -> Delivery | None:
+    """The newest message of a client's lowest class that is lower than this one."""
+    lanes = [one for one in session.lanes.values() if one.queue and one.klass > klass]
+    return max(lanes, key=lambda one: (one.klass, one.queue[-1].order)).queue[-1] if lanes else None

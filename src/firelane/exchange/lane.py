@@ -178,10 +178,12 @@ class Lane:
         "key",
         "klass",
         "merged",
+        "moves",
         "need",
         "number",
         "passed",
         "queue",
+        "reliable",
         "replay",
         "session",
         "threshold",
@@ -202,6 +204,8 @@ class Lane:
         self.threshold = 0  # a message is dropped whose hash lies below
 
         self.queue = _NOTHING
+        self.reliable = 0  # messages of QoS 1 and 2 among these
+        self.moves = 0  # from class to class
         self.backlog = _NO_BACKLOG
         self.replay: Replay | None = None
         self.entry: tuple[int, int, Lane] | None = None  # where it stands in line on its link
@@ -233,16 +237,15 @@ class Lane:
         return not (self.queue or self.backlog or self.replay)
 
     def treat(self, klass: int, drop_rate: float, flow: int | None = None) -> None:
-        """Give it a class and a drop rate, as far as its cap and its need allow."""
-        self.klass = max(klass, self.best_class)
+        """Give it a class, which its link knows of, and a drop rate, as far as its need allows."""
+        self.klass = klass
         self.drop_rate = 0.0 if self.need.tolerance is not None else drop_rate
         self.threshold = round(self.drop_rate * EVERYTHING)
         self.flow = flow
 
     def want(self, need: Need, best_class: int) -> None:
-        """Take on another need."""
+        """Take on another need; whoever does this has it treated anew."""
         self.need, self.best_class = need, best_class
-        self.treat(self.klass, self.drop_rate, self.flow)
         latest = need.keep == "latest"
         if latest != (self.by_topic is not None):
             self.by_topic = {} if latest else None

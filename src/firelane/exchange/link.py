@@ -14,6 +14,7 @@ import math
 
 from firelane.exchange.lane import Delivery, Lane
 from firelane.exchange.message import NEVER, Message
+from firelane.exchange.session import Session
 from firelane.scenario import model
 from firelane.scenario.model import MOST_PRIORITIES
 
@@ -21,6 +22,7 @@ MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link
 LEAST_AHEAD_S = 0.00005
 SEGMENT_BYTES = 1500
 SPARE_NOTES = 64  # of messages that are gone, before they are looked through
+MOST_CONTROL_S = 0.01  # how far ahead control packets may book a link
 LAG_S = 0.005  # how much lateness is made up for
 CONTROL_BYTES = model.TCP_IP_ETHERNET_BYTES
 
@@ -31,6 +33,7 @@ class Link:
     """One real link. `own`: of a single client. Unpaced, it is only the buffer of a client that cannot take more."""
 
     __slots__ = (
+        "_charged_bytes",
         "_counts",
         "_expiring",
         "_fixed_bytes",
@@ -38,6 +41,7 @@ class Link:
         "_last_wire",
         "_lines",
         "_newest",
+        "_reserved",
         "_unsorted",
         "ahead_s",
         "byte_s",
@@ -53,8 +57,10 @@ class Link:
         "propagation_s",
         "queued",
         "queued_bytes",
+        "replaying",
         "sent_bytes",
         "share",
+        "stalled",
         "touched",
         "wakes_at",
     )
@@ -68,6 +74,7 @@ class Link:
         self.ahead_s = max(LEAST_AHEAD_S, MOST_AHEAD_S - SEGMENT_BYTES * self.byte_s)
         self.propagation_s = link.propagation_s
         self._fixed_bytes = None if link.overhead_bytes is None else math.ceil(link.overhead_bytes)
+        self._charged_bytes = 0
         self._last_wire = 0, (-1, -1)  # wire bytes, and of what
         self.free_at = 0.0
         self.wakes_at = NEVER
@@ -80,18 +87,28 @@ class Link:
         self.sent_bytes = 0
         self.mask = 0  # classes in which somebody stands in line
         self.hungry: dict[Lane, None] = {}  # lanes with nothing in memory and something in the log
+        self.stalled: dict[Session, None] = {}  # clients that take nothing more for now
+        self.replaying: dict[Lane, None] = {}  # lanes that want retained messages when there is nothing else to do
         self._lines: dict[int, list[Entry]] = {}
-        self._newest: dict[int, list[tuple[int, Lane]]] = {}  # arrivals of a class, the last one at the end
+        self._newest: dict[int, list[tuple[int, int, Lane]]] = {}  # arrivals of a class: order, moves, lane
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
         self._counts = [0] * MOST_PRIORITIES  # messages of a class, also of lanes that are blocked
         self._expiring: list[tuple[float, int, int, Delivery]] = []
+        self._reserved = [math.ceil(link.guaranteed.get(one, 0.0) * self.most) for one in range(MOST_PRIORITIES)]
         self._guaranteed = tuple(_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items()))
 
     # ---- time
 
     def may_start(self, now: float) -> bool:
         """Whether the next message may be sent now."""
+        if self._charged_bytes:
+            self._settle_charges(now)
         return self.free_at <= now + self.ahead_s or not self.paced
+
+    def _settle_charges(self, now: float) -> None:
+        booked = max(self.free_at, now) + self._charged_bytes * self.byte_s
+        self.free_at = max(self.free_at, min(booked, now + MOST_CONTROL_S))
+        self._charged_bytes = 0
 
     def wire_bytes(self, message: Message) -> int:
         """What a message takes of the link (`firelane.scenario.model.wire_bytes`)."""
@@ -115,9 +132,9 @@ class Link:
         return starts_at - now + service_s
 
     def charge(self, size_bytes: int) -> None:
-        """A control packet goes before everything that waits, and takes its time too."""
+        """A control packet goes before everything that waits, and takes its time too; nobody can book much of it."""
         self.sent_bytes += size_bytes + CONTROL_BYTES
-        self.free_at += (size_bytes + CONTROL_BYTES) * self.byte_s
+        self._charged_bytes += size_bytes + CONTROL_BYTES
 
     # ---- lanes in line
 
@@ -132,9 +149,9 @@ class Link:
         newest = self._newest.get(klass)
         if newest is None:
             newest = self._newest[klass] = []
-        newest.append((delivery.order, lane))
+        newest.append((delivery.order, lane.moves, lane))
         if len(newest) > 2 * self._counts[klass] + SPARE_NOTES:
-            newest[:] = [one for one in newest if _still_waits(*one, klass)]
+            newest[:] = [one for one in newest if _still_waits(*one)]
         if message is not None and message.expires_at != NEVER:
             self._note_expiry(delivery, message.expires_at)
         if lane.entry is None and not lane.blocked:
@@ -151,7 +168,7 @@ class Link:
         """Let deliveries of one lane that were sent before wait in front of all others of theirs."""
         lane = deliveries[0].lane
         lane.put_first(deliveries)
-        self._newest.setdefault(lane.klass, [])[:0] = [(one.order, lane) for one in deliveries]
+        self._newest.setdefault(lane.klass, [])[:0] = [(one.order, lane.moves, lane) for one in deliveries]
         for delivery in deliveries:
             self._came(delivery)
         if not lane.blocked:
@@ -160,7 +177,11 @@ class Link:
     def line_up(self, lane: Lane) -> None:
         """Put a lane in line by the first message that waits in it; where it stood before counts no more."""
         lane.entry = entry = (lane.queue[0].order, lane.number, lane)
-        heapq.heappush(self._lines.setdefault(lane.klass, []), entry)
+        line = self._lines.setdefault(lane.klass, [])
+        if len(line) > 2 * self._counts[lane.klass] + SPARE_NOTES:  # most have left it by now
+            line[:] = [one for one in line if one[2].entry is one]
+            heapq.heapify(line)
+        heapq.heappush(line, entry)
         self.mask |= 1 << lane.klass
 
     def first(self) -> Lane | None:
@@ -237,7 +258,8 @@ class Link:
         self._counts[klass] += count
         lane.klass = klass
         newest = self._newest.setdefault(klass, [])
-        newest += [(one.order, lane) for one in lane.queue]
+        lane.moves += 1  # what was noted of it before counts no more
+        newest += [(one.order, lane.moves, lane) for one in lane.queue]
         self._unsorted.add(klass)
         if lane.entry is not None:
             self.line_up(lane)
@@ -249,25 +271,30 @@ class Link:
         """Whether nothing more fits."""
         return self.queued >= self.most or self.queued_bytes >= self.most_bytes
 
-    def newest_below(self, klass: int) -> Delivery | None:
-        """The newest message of the lowest class, if that class is lower than this one."""
-        lowest = next((one for one in range(MOST_PRIORITIES - 1, klass, -1) if self._counts[one]), klass)
-        if lowest <= klass:
+    def victim_of(self, klass: int) -> Delivery | None:
+        """Who gives way to a message of this class: the newest of the lowest class, if that is lower than this one.
+
+        A class with a guaranteed share has the same share of the buffer for itself.
+        """
+        counts, reserved = self._counts, self._reserved
+        over = (one for one in range(MOST_PRIORITIES - 1, -1, -1) if counts[one] > reserved[one])
+        lowest = next(over, klass)
+        if lowest == klass or (lowest < klass and counts[klass] >= reserved[klass]):
             return None
         newest = self._newest[lowest]
         if lowest in self._unsorted:
             newest.sort(key=lambda one: one[0])
             self._unsorted.discard(lowest)
-        while not _is_last(*newest[-1], lowest):
+        while not _is_last(*newest[-1]):
             newest.pop()
-        return newest[-1][1].queue[-1]
+        return newest[-1][2].queue[-1]
 
     def expired(self, now: float) -> Delivery | None:
         """A delivery that waits in vain, as its message has expired."""
         expiring = self._expiring
         while expiring and expiring[0][0] <= now:
             delivery = heapq.heappop(expiring)[3]
-            if delivery.waiting:
+            if delivery.waiting and delivery.message is not None and delivery.message.expires_at <= now:
                 return delivery
         return None
 
@@ -279,6 +306,8 @@ class Link:
         else:
             lane.queue.remove(delivery)
         self._gone(delivery)
+        if lane.backlog and not lane.reliable:
+            self.hungry[lane] = None
         if not lane.queue:
             lane.entry = None
         elif lane.entry is not None and lane.entry[0] != lane.queue[0].order:
@@ -301,6 +330,8 @@ class Link:
         size_bytes = delivery.message.size_bytes
         self.queued_bytes += size_bytes - delivery.held_bytes
         delivery.held_bytes = size_bytes
+        if delivery.message.expires_at != NEVER:
+            self._note_expiry(delivery, delivery.message.expires_at)
 
     def _came(self, delivery: Delivery) -> None:
         lane, message = delivery.lane, delivery.message
@@ -310,6 +341,10 @@ class Link:
         self.queued_bytes += held_bytes
         self._counts[lane.klass] += 1
         lane.session.queued += 1
+        if delivery.qos:
+            lane.reliable += 1
+        elif lane.by_topic is not None and message is not None:
+            lane.by_topic[message.topic] = delivery
 
     def _gone(self, delivery: Delivery) -> None:
         lane = delivery.lane
@@ -318,6 +353,8 @@ class Link:
         self.queued_bytes -= delivery.held_bytes
         self._counts[lane.klass] -= 1
         lane.session.queued -= 1
+        if delivery.qos:
+            lane.reliable -= 1
         if lane.by_topic is not None and delivery.message is not None:
             topic = delivery.message.topic
             if lane.by_topic.get(topic) is delivery:
@@ -335,9 +372,9 @@ class _Guarantee:
         self.due_at = 0.0
 
 
-def _still_waits(order: int, lane: Lane, klass: int) -> bool:
-    return lane.klass == klass and bool(lane.queue) and lane.queue[0].order <= order <= lane.queue[-1].order
+def _still_waits(order: int, moves: int, lane: Lane) -> bool:
+    return lane.moves == moves and bool(lane.queue) and lane.queue[0].order <= order <= lane.queue[-1].order
 
 
-def _is_last(order: int, lane: Lane, klass: int) -> bool:
-    return lane.klass == klass and bool(lane.queue) and lane.queue[-1].order == order
+def _is_last(order: int, moves: int, lane: Lane) -> bool:
+    return lane.moves == moves and bool(lane.queue) and lane.queue[-1].order == order

@@ -34,7 +34,8 @@ class _Names:
 class Links:
     """The links of a scenario; clients that it does not know have one of their own, unpaced."""
 
-    def __init__(self, scenario: Scenario, limits: Limits) -> None:
+    def __init__(self, scenario: Scenario, limits: Limits, before: Links | None = None) -> None:
+        self._before = {} if before is None else before._shared
         self.scenario = scenario
         self._limits = limits
         self._shared: dict[str, Link] = {}
@@ -72,7 +73,9 @@ class Links:
         described = self.scenario.link(name)
         if not described.each:
             if name not in self._shared:
-                self._shared[name] = Link(name, described, most=BUFFER, most_bytes=BUFFER_BYTES)
+                link = self._shared[name] = Link(name, described, most=BUFFER, most_bytes=BUFFER_BYTES)
+                if name in self._before:
+                    link.free_at = self._before[name].free_at  # it is as busy as it was
             return self._shared[name]
         if before is not None and before.own and before.name == name and before.described == described:
             return before

@@ -117,12 +117,12 @@ def _words(problem: Any) -> str:
 class Needs:
     """Grants needs to subscriptions by the profiles and caps of an exchange, its scenario, and overrides."""
 
-    def __init__(self, settings: ExchangeSettings, scenario: Scenario | None) -> None:
+    def __init__(self, settings: ExchangeSettings, scenario: Scenario | None, before: Needs | None = None) -> None:
         self._scenario = scenario or Scenario(name="exchange")
         self._profiles: dict[str, Given] = {name: one.need.given for name, one in settings.profiles.items()}
         self._meant = [(name, _only(settings, one.clients)) for name, one in settings.profiles.items() if one.clients]
         self._caps = settings.caps
-        self._overrides: dict[tuple[str | None, str], Need] = {}
+        self._overrides: dict[tuple[str | None, str], Need] = {} if before is None else before._overrides
         self._standing = lru_cache(MOST_STANDINGS)(self._stand)
 
     def plain(self, topic_filter: str) -> tuple[str, str | None]:

@@ -27,9 +27,7 @@ class Outboxes:
     def write(self, connection: Connection, data: bytes) -> None:
         """Put a control packet in the outbox of a connection, before all that waits."""
         self.put(connection, data)
-        session = connection.session
-        if session is not None and session.link is not None and session.link.paced:
-            session.link.charge(len(data))
+        _charge(connection, data)
 
     def write_committed(self, connection: Connection, data: bytes, position: int) -> None:
         """The same, once the log is safe up to `position`."""
@@ -37,6 +35,7 @@ class Outboxes:
             self.write(connection, data)
         else:
             self.after_commit.append((position, connection, data))
+            _charge(connection, data)
 
     def committed(self) -> list[Session]:
         """The log is safe further than before: acknowledge, and send what had to wait; returns who may be sent more."""
@@ -55,3 +54,9 @@ class Outboxes:
             if not session.connection.direct:
                 resumed[session] = None
         return list(resumed)
+
+
+def _charge(connection: Connection, data: bytes) -> None:
+    session = connection.session
+    if session is not None and session.link is not None and session.link.paced:
+        session.link.charge(len(data))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from firelane.exchange.lane import Lane
+from firelane.exchange.observed import SeenTopic
 from firelane.exchange.passing import Passing
 from firelane.exchange.session import Session, Subscription
 from firelane.exchange.traffic import Seen, Traffic
@@ -200,10 +201,18 @@ class Routes:
                 self._remember(topic, route)
         return route
 
-    def choose(self) -> None:
-        """Lanes are treated otherwise than before: see which of them carry what."""
-        for route in self.known.values():
-            route.look_anew()
+    def forget_those_of(self, session: Session) -> None:
+        """A session's lanes are treated otherwise than before, or it sits on another link."""
+        for subscription in session.subscriptions.values():
+            self._forget(subscription.topics)
+
+    def seen_topics(self, now: float) -> tuple[SeenTopic, ...]:
+        """Rates and sizes of what is published; the routes of topics that have fallen silent are found anew."""
+        topics = self.traffic.topics(now)
+        for topic in self.traffic.take_silent():
+            if topic in self.known:
+                self._forget_one(topic)
+        return topics
 
     def forget_all(self) -> None:
         """Look everything up anew: access rules have changed."""

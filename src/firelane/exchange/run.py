@@ -75,7 +75,7 @@ class Exchange:
         if self._subscriptions is None or self._subscriptions[0] != broker.changed:
             self._subscriptions = broker.changed, tuple(_seen(broker))
         return Observed(
-            topics=broker.routes.traffic.topics(now),
+            topics=broker.routes.seen_topics(now),
             subscriptions=self._subscriptions[1],
             links=dict(broker.links.scenario.links),
             changed=broker.changed,
@@ -92,6 +92,9 @@ class Exchange:
             wanted = session.subscriptions.get(topic_filter)
             if wanted is not None and session.name == subscriber:
                 self.broker.grant(wanted)
+                if self.broker.treat(session, wanted.lane):
+                    self.broker.routes.forget_those_of(session)
+                session.rank()
 
 
 @asynccontextmanager

@@ -13,25 +13,24 @@ from firelane.exchange.link import Link
 from firelane.exchange.message import NEVER, Message, Numbers
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.passing import Passing
-from firelane.exchange.retained import RetainedMessages
-from firelane.exchange.session import Session, Subscription
+from firelane.exchange.replays import Replays
+from firelane.exchange.session import Session
 from firelane.exchange.telemetry import Recorder
 from firelane.mqtt.packets import V3, V5
 
 MOST_UNWRITTEN_BYTES = 65_536  # what is added to an outbox before the socket has had its turn
 OUTCOMES = [why.name.lower() for why in Dropped]
-MOST_STEPS = 2000  # in search of retained messages, before others have their turn
 KEPT_FOR_THE_BEST = 8  # one in so many messages under way is kept for a session's best class
 
 
 class Serving:
     """Serves the links; keeps when which of them is to be looked at again."""
 
-    def __init__(self, journal: Journal, retained: RetainedMessages, outboxes: Outboxes, numbers: Numbers) -> None:
+    def __init__(self, journal: Journal, replays: Replays, outboxes: Outboxes, numbers: Numbers) -> None:
         self.journal = journal
-        self.retained = retained
-        self.outboxes = outboxes
         self.numbers = numbers
+        self.replays = replays
+        self.outboxes = outboxes
         self.recorder: Recorder | None = None
         self.timed: list[Lane] = []  # lanes that have noted delays
         self.unreadable: dict[Session, str] = {}  # whose messages the log cannot give back, and why
@@ -56,27 +55,30 @@ class Serving:
                     break
                 link.step_out(lane)
                 session.blocked[lane] = None
+                link.stalled[session] = None
                 continue
             link.take(lane)
             if delivery.message is not None and now >= delivery.message.expires_at and not delivery.duplicate:
                 self.drop(delivery, Dropped.EXPIRED)
             else:
                 self.send(connection, session, delivery, now)
-            if not lane.queue and (lane.backlog or lane.replay):
+            if lane.backlog and not lane.reliable:
                 self._refill(lane, now)
             if link.hungry:
                 self._feed(link, now)
             if not session.queued:
                 self.settle_direct(session)
-        if link.mask and not link.may_start(now):
+        if link.replaying and not link.mask:
+            self._replay(link, now)
+        if (link.mask or link.replaying) and not link.may_start(now):
             self._wake_later(link, now)
 
     def _feed(self, link: Link, now: float) -> None:
         """There is room again for the best of the lanes that had to leave everything in the log."""
-        if not link.full:
+        while link.hungry and not link.full:
             lane = min(link.hungry, key=lambda one: one.klass)
             del link.hungry[lane]
-            if not lane.queue and lane.backlog and lane.session.connection is not None:
+            if not lane.reliable and lane.backlog and lane.session.connection is not None:
                 self._refill(lane, now)
 
     def _takes_no_more(self, connection: Connection, session: Session, delivery: Delivery, committed: int) -> bool:
@@ -85,7 +87,7 @@ class Serving:
         if delivery.qos:
             window = connection.window
             if delivery.lane.klass > session.best_class:
-                window -= window // KEPT_FOR_THE_BEST
+                window -= _kept(window)
             if connection.window_used >= window:
                 return True
         return delivery.qos < 2 and session.holding_until > committed  # must not overtake what waits for the log
@@ -99,10 +101,12 @@ class Serving:
             for lane in session.blocked:
                 link.step_in(lane)
             session.blocked.clear()
-        if session.stored or session.replaying:
+            link.stalled.pop(session, None)
+        if session.stored:
             for lane in session.lanes.values():
-                if not lane.queue and (lane.backlog or lane.replay):
-                    self._refill(lane, now)
+                if lane.backlog and not lane.reliable:
+                    link.hungry[lane] = None  # and `serve` feeds it as there is room
+        link.replaying.update(session.replaying)
         self.settle_direct(session)
         self.serve(link, now)
 
@@ -133,69 +137,47 @@ class Serving:
                 self.serve(link, now)
 
     def _refill(self, lane: Lane, now: float) -> None:
-        """Get a lane the next message from the log, or the next retained one: one at a time, as there is room."""
+        """Get a lane its next message from the log: one at a time, as there is room."""
         session = lane.session
         assert session.link is not None
-        if lane.backlog:
-            location, size_bytes = lane.backlog.popleft()
-            try:
-                delivery = self.journal.load(lane, location, size_bytes)
-            except StoreError as problem:
-                lane.store_first([(location, size_bytes)])
-                self.unreadable[session] = str(problem)
-                return
-            session.stored -= 1
-            session.link.add(delivery, now)
-        else:
-            self._replay(lane, now)
-
-    def _replay(self, lane: Lane, now: float) -> None:
-        """Let one more retained message wait; they are not looked for for long."""
-        replay, session = lane.replay, lane.session
-        assert replay is not None
-        if replay.topics is None:
-            replay.topics = self.retained.topics(replay.subscription)
-        for steps, topic in enumerate(replay.topics):
-            if topic is not None and self._queue_retained(lane, replay.subscription, topic, now):
-                return
-            if steps == MOST_STEPS:
-                assert session.connection is not None
-                self.outboxes.dirty.append(session.connection)  # nothing to write, but it goes on after the others
-                return
-        lane.replay = None
-        session.replaying -= 1
-
-    def _queue_retained(self, lane: Lane, wanted: Subscription, topic: bytes, now: float) -> bool:
-        session = lane.session
-        message = self._fresh(self._current(topic, now), session)
-        if message is None or session.subscriptions.get(wanted.filter) is not wanted:
-            return False
-        identifiers = (wanted.identifier,) if wanted.identifier else ()
-        qos = min(message.qos, wanted.qos)
-        delivery = Delivery(lane, message, message.sequence, qos, True, identifiers, now)
+        location, size_bytes = lane.backlog.popleft()
+        try:
+            delivery = self.journal.load(lane, location, size_bytes)
+        except StoreError as problem:
+            lane.store_first([(location, size_bytes)])
+            self.unreadable[session] = str(problem)
+            return
+        session.stored -= 1
         delivery.order = self.numbers.next() << POSITION_BITS  # it stands in line from now on
-        if delivery.qos and self.journal.keeps(session):
-            self.journal.message(message, [(session, delivery)])
-        lane.due += 1
-        assert session.link is not None
         session.link.add(delivery, now)
-        return True
 
-    def _current(self, topic: bytes, now: float) -> Message | None:
-        """A topic's retained message, unless its time is over."""
-        message = self.retained.get(topic)
-        if message is not None and now >= message.expires_at:
-            over = self.retained.clear(topic)
-            assert over is not None
-            self.journal.unretained(over)
-            return None
-        return message
+    def _replay(self, link: Link, now: float) -> None:
+        """Nobody stands in line: send retained messages to those who still want them, one each in turn."""
+        while link.replaying and not link.mask and link.may_start(now):
+            lane = next(iter(link.replaying))
+            del link.replaying[lane]
+            session = lane.session
+            connection = session.connection
+            if connection is None or lane.replay is None or self._takes_no_replay(connection, lane):
+                continue  # who is there is looked at again when it takes more, see `resume`
+            delivery = self.replays.next(lane, now)
+            if delivery is not None:
+                lane.due += 1
+                self.send(connection, session, delivery, now)
+                link.replaying[lane] = None
+            elif lane.replay is None:
+                self.settle_direct(session)
+            else:
+                self.outboxes.dirty.append(connection)  # nothing to write yet, but it goes on after the others
 
-    def _fresh(self, message: Message | None, session: Session) -> Message | None:
-        """A retained message for a session that may be owed it twice: under a number of its own."""
-        if message is None or not (message.qos and session.durable):
-            return message
-        return self.numbers.again(message)
+    def _takes_no_replay(self, connection: Connection, lane: Lane) -> bool:
+        session, replay = lane.session, lane.replay
+        assert replay is not None
+        if session.blocked or not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
+            return True
+        window = connection.window - (_kept(connection.window) if lane.klass > session.best_class else 0)
+        full = replay.subscription.qos > 0 and connection.window_used >= window
+        return full or session.holding_until > self.journal.committed
 
     def send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
         """Send a delivery now."""
@@ -311,3 +293,8 @@ class Serving:
         self.recorder.delivery(
             arrived, session.name, lane.filter, topic, lane.klass, qos, size_bytes, delay_s, outcome, weight
         )
+
+
+def _kept(window: int) -> int:
+    """How many of so many messages under way are kept for the best class."""
+    return max(1, window // KEPT_FOR_THE_BEST) if window > 1 else 0

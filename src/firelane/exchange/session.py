@@ -83,7 +83,7 @@ class Session:
     blocked: dict[Lane, None] = field(default_factory=dict)  # lanes that wait for the client to take more
     queued: int = 0  # messages that wait in memory
     stored: int = 0  # and in the log
-    replaying: int = 0  # lanes with retained messages still to be sent
+    replaying: dict[Lane, None] = field(default_factory=dict)  # lanes with retained messages still to be sent
     in_flight: dict[int, Delivery] = field(default_factory=dict)
     last_packet_id: int = 0
     # QoS 2 messages from it that it has not released: packet identifier -> location and size of the record.

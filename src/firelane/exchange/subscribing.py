@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from firelane.exchange.access import Verdict
 from firelane.exchange.connection import Connection
 from firelane.exchange.lane import Replay
-from firelane.exchange.needs import Granted, NeedError, asked, ours, stands_for
+from firelane.exchange.needs import Given, Granted, NeedError, asked, ours, stands_for
 from firelane.exchange.session import Session, Subscription
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Kind, Suback, Subscribe, Unsubscribe
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 MOST_LEVELS = 200
+SPARE_LANES = 100
 MOST_TOLD = 1000  # user properties; some clients take no more
 SHARE = "$share/"
 REFUSED_V3 = 0x80
@@ -60,9 +61,14 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
     assert session is not None
     answer = Suback(kind=Kind.SUBACK, packet_id=packet.packet_id, reasons=[])
     told: list[tuple[str, str]] = []
+    wishes = ours(packet.properties.get("user_property", ()))
+    try:
+        wanted: Given | NeedError = asked(wishes)
+    except NeedError as problem:
+        wanted = problem
     for index, wish in enumerate(packet.subscriptions):
         try:
-            granted = _subscribe(broker, session, wish, packet.properties)
+            granted = _subscribe(broker, session, wish, packet.properties, wishes, wanted)
             broker.note_membership(session, wish.filter, "subscribe", now)
             answer.reasons.append(wish.qos)
             told += [(f"{index}.{name}", text) for name, text in granted.told]
@@ -71,6 +77,7 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
         except NeedError as problem:
             answer.reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR if connection.version == V5 else REFUSED_V3)
             answer.properties.setdefault("reason_string", str(problem))
+    session.rank()
     if told and len(told) <= MOST_TOLD:
         answer.properties["user_property"] = told
     _answer(broker, connection, session, answer)
@@ -84,15 +91,22 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
-def _subscribe(broker: Broker, session: Session, wish: Wish, properties: dict[str, Any]) -> Granted:
+def _subscribe(
+    broker: Broker,
+    session: Session,
+    wish: Wish,
+    properties: dict[str, Any],
+    wishes: list[tuple[str, str]],
+    wanted: Given | NeedError,
+) -> Granted:
+    if isinstance(wanted, NeedError):
+        raise wanted
     wish.filter, profile = broker.needs.plain(wish.filter)
     before = session.subscriptions.get(wish.filter)
     refusal = _refusal(broker, session, wish, new=before is None)
     if refusal is not None:
         raise _RefusedError(refusal)
-    wishes = ours(properties.get("user_property", ()))
-    identity, subscriber = session.identity, session.subscriber
-    granted = broker.needs.granted(identity, subscriber, wish.filter, profile, asked(wishes))
+    granted = broker.needs.granted(session.identity, session.subscriber, wish.filter, profile, wanted)
     subscription = new_subscription(
         session,
         wish.filter,
@@ -113,7 +127,6 @@ def _subscribe(broker: Broker, session: Session, wish: Wish, properties: dict[st
     session.subscriptions[wish.filter] = subscription
     broker.changed += 1
     broker.treat(session, subscription.lane)
-    session.rank()
     broker.routes.add(subscription)
     broker.journal.subscribed(subscription)
     if not subscription.group and (wish.retain_handling == 0 or (wish.retain_handling == 1 and before is None)):
@@ -124,8 +137,8 @@ def _subscribe(broker: Broker, session: Session, wish: Wish, properties: dict[st
 def start_replay(subscription: Subscription) -> None:
     """Have the retained messages of a subscription sent, from the first one on."""
     lane = subscription.lane
-    lane.session.replaying += lane.replay is None
     lane.replay = Replay(subscription)
+    lane.session.replaying[lane] = None
 
 
 def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reason | None:
@@ -137,6 +150,8 @@ def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reas
         return Reason.NOT_AUTHORIZED
     if new and len(session.subscriptions) >= broker.limits.subscriptions:
         return Reason.QUOTA_EXCEEDED
+    if wish.filter not in session.lanes and len(session.lanes) >= 2 * broker.limits.subscriptions + SPARE_LANES:
+        return Reason.QUOTA_EXCEEDED  # too much is still owed on filters that were given up
     if broker.journal.keeps(session) and broker.journal.refusing:
         return Reason.QUOTA_EXCEEDED
     return None
@@ -158,7 +173,7 @@ def handle_unsubscribe(broker: Broker, connection: Connection, packet: Unsubscri
         broker.changed += 1
         if subscription.lane.replay is not None:
             subscription.lane.replay = None
-            session.replaying -= 1
+            session.replaying.pop(subscription.lane, None)
         reasons.append(int(Reason.SUCCESS))
     broker.tidy(session)
     _answer(broker, connection, session, Suback(kind=Kind.UNSUBACK, packet_id=packet.packet_id, reasons=reasons))

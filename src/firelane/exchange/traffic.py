@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 from firelane.exchange.observed import SeenTopic
 
@@ -72,26 +71,40 @@ class Seen:
             self._mean_square += share * (squares / sampled - self._mean_square)
 
     @property
+    def silent(self) -> bool:
+        """Whether it was looked at and nothing came for long."""
+        return self._looks > 1 and self.rate_hz <= LEAST_HZ
+
+    @property
     def variance_bytes2(self) -> float:
         """How much sizes vary."""
         return max(0.0, self._mean_square - self.mean_bytes**2)
 
 
 class Traffic:
-    """All topics published to lately; beyond the most, those are forgotten that were first seen longest ago."""
+    """All topics published to lately; beyond the most, new ones are not seen until others have fallen silent."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[bytes, Seen] = OrderedDict()
+        self._seen: dict[bytes, Seen] = {}
         self._looked_at: float | None = None
 
     def of(self, topic: bytes, name: str) -> Seen:
         """The totals of a topic."""
         seen = self._seen.get(topic)
         if seen is None:
-            seen = self._seen[topic] = Seen(name)
-            if len(self._seen) > MOST_TOPICS:
-                self._seen.popitem(last=False)
+            seen = Seen(name)
+            if len(self._seen) < MOST_TOPICS:
+                self._seen[topic] = seen
         return seen
+
+    def take_silent(self) -> list[bytes]:
+        """Forget topics on which nothing is said any more, once there are many; returns them."""
+        if len(self._seen) <= MOST_TOPICS // 2:
+            return []
+        silent = [topic for topic, one in self._seen.items() if one.silent]
+        for topic in silent:
+            del self._seen[topic]
+        return silent
 
     def topics(self, now: float) -> tuple[SeenTopic, ...]:
         """Rates and sizes as of now, over the last while."""

@@ -15,7 +15,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints, sum_by
 from firelane.errors import ScenarioError
 from firelane.mqtt import numbered
-from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, overhead_bytes
+from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, mean_overhead_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class Routes:
     topics: list[str]
     topic_mean_bytes: Floats
     topic_variance_bytes2: Floats
+    topic_overhead_bytes: Floats  # on average, where it is `auto`
     # One source per publisher and topic.
     source_topic: Ints
     source_lane: Ints  # -1: the publisher has no link
@@ -87,10 +88,8 @@ class Routes:
         per_byte = np.array([8.0 / one.link.paced_bps for one in lanes] + [0.0])
         fixed = np.array([one.link.overhead_bytes or 0.0 for one in lanes] + [0.0])
         automatic = np.array([one.link.overhead_bytes is None for one in lanes] + [False])
-        by_topic = np.array(
-            [overhead_bytes(mean, name, Link()) for name, mean in zip(self.topics, self.topic_mean_bytes, strict=True)]
-        )
-        overhead = np.where(automatic[lane], by_topic[topic] if len(topic) else 0.0, fixed[lane])
+        by_topic = self.topic_overhead_bytes[topic] if len(topic) else 0.0
+        overhead = np.where(automatic[lane], by_topic, fixed[lane])
         return per_byte[lane], overhead * per_byte[lane]
 
     def broker_rates_hz(self) -> tuple[float | None, float | None]:
@@ -133,6 +132,7 @@ def routes(scenario: Scenario) -> Routes:
         topics=list(scenario.topics),
         topic_mean_bytes=np.array([topic.mean_bytes for topic in scenario.topics.values()]),
         topic_variance_bytes2=np.array([topic.variance_bytes2 for topic in scenario.topics.values()]),
+        topic_overhead_bytes=np.array([mean_overhead_bytes(topic, name) for name, topic in scenario.topics.items()]),
         **_sources(scenario, topic_number),
         subscribers=list(scenario.subscribers),
         lanes=lanes,

@@ -21,7 +21,7 @@ NARROW_BPS = 10e6
 BEST = "real-time"
 MOST_MEAN_S = 0.020
 SEED = 1
-LENGTHS = [pytest.param(6, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
+LENGTHS = [pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
 
 
 def planned_for(scenario, seconds):
