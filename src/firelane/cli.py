@@ -341,15 +341,16 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
 @main.command()
 @click.argument("paper", type=click.Choice(["firedex"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), default="out/firedex", show_default=True)
-@click.option("--quick", is_flag=True, help="Shorter runs: under two minutes.")
+@click.option("--quick", is_flag=True, help="Shorter runs: under two minutes, and one more with --live.")
+@click.option("--live", is_flag=True, help="Figures 7 to 9 with real clients on an exchange too: three minutes more.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @_json
-def reproduce(paper: str, output: str, quick: bool, seed: int, as_json: bool) -> None:
+def reproduce(paper: str, output: str, quick: bool, live: bool, seed: int, as_json: bool) -> None:
     """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours."""
     from firelane.reproduce import firedex
     from firelane.show import show_section
 
-    results = firedex.reproduce(Path(output), quick=quick, seed=seed)
+    results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
     if as_json:
         _print_json(results)
     else:

@@ -51,6 +51,7 @@ CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 STALL_S = 1.0
 LANES_A_STEP = 500  # a few milliseconds' worth
+MEASURED_A_TICK = 100  # lanes whose delays are counted: a millisecond or two
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
@@ -251,6 +252,7 @@ class Broker:
 
     def tick(self, now: float) -> None:
         """Time has passed: wills, sessions that expire, clients that fell silent or may go on. Ten times a second."""
+        self.measure(MEASURED_A_TICK)
         while self._timers and self._timers[0][0] <= now:
             when, number = heapq.heappop(self._timers)
             session = self.by_number.get(number)
@@ -259,7 +261,6 @@ class Broker:
                 connecting.when_due(self, session, now)
         if now >= self._look_for_silence_at:
             self._look_for_silence_at = now + 1.0
-            self.measure()
             for connection in list(self.connections):
                 self._check_silence(connection, now)
         for connection in list(self.deferring) if not self.journal.refusing else ():
@@ -457,14 +458,15 @@ class Broker:
         lane.treat(klass, drop_rate, flow)
         return before != (lane.klass, lane.threshold)
 
-    def measure(self) -> None:
-        """Count the delays that lanes have noted. Once a second or so, as they take room."""
-        timed, self.serving.timed = self.serving.timed, []
-        for lane in timed:
+    def measure(self, most: int | None = None) -> None:
+        """Count the delays that lanes have noted, of so many lanes; as they take room, some of them at every tick."""
+        serving = self.serving
+        now_timed, serving.timed = serving.timed[:most], serving.timed[len(serving.timed[:most]) :]
+        for lane in now_timed:
             delays_s = np.array(lane.delays_s)
             del lane.delays_s[:]
             self._note_delays(lane, delays_s)
-        passings, self.serving.passings = self.serving.passings, []
+        passings, serving.passings = serving.passings[:most], serving.passings[len(serving.passings[:most]) :]
         for passing in passings:
             for lane, delays_s in passing.fold():
                 self._note_delays(lane, delays_s)

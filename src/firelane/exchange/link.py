@@ -21,6 +21,7 @@ from firelane.scenario.model import MOST_PRIORITIES
 MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link that is fast enough for several
 LEAST_AHEAD_S = 0.00005
 SEGMENT_BYTES = 1500
+SPARE_PLACES = 4  # of a guaranteed class beyond its share of the buffer, or it would run dry by chance
 SPARE_NOTES = 64  # of messages that are gone, before they are looked through
 MOST_CONTROL_S = 0.01  # how far ahead control packets may book a link
 LAG_S = 0.005  # how much lateness is made up for
@@ -94,7 +95,9 @@ class Link:
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
         self._counts = [0] * MOST_PRIORITIES  # messages of a class, also of lanes that are blocked
         self._expiring: list[tuple[float, int, int, Delivery]] = []
-        self._reserved = [math.ceil(link.guaranteed.get(one, 0.0) * self.most) for one in range(MOST_PRIORITIES)]
+        self._reserved = [0] * MOST_PRIORITIES  # places in the buffer, by class
+        for klass, share in link.guaranteed.items():
+            self._reserved[klass] = min(math.ceil(share * self.most) + SPARE_PLACES, math.ceil(self.most / 2))
         self._guaranteed = tuple(_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items()))
 
     # ---- time

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from live.lanes.deliveries import Sender
+from live.lanes.picture import draw
 
 DOCS = Path(__file__).parents[3] / "docs"
-NUMBERS, PAGE = DOCS / "lanes.json", DOCS / "lanes.md"
+NUMBERS, PAGE, PICTURE = DOCS / "lanes.json", DOCS / "lanes.md", DOCS / "images" / "lanes.png"
 
 OPENING = """\
 # Lanes, measured
@@ -44,6 +45,8 @@ def note(section: str, key: str, numbers: dict[str, Any], sender: Sender | None 
     kept.setdefault(section, {})[key] = {"measured": when, **late, **numbers}
     NUMBERS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page(kept))
+    if section == "agreement":
+        draw(kept[section], PICTURE)
 
 
 def page(kept: dict[str, Any]) -> str:
@@ -54,7 +57,8 @@ def page(kept: dict[str, Any]) -> str:
 
 def _agreement(runs: dict[str, Any]) -> str:
     text = (
-        "\n## Predicted, simulated, live\n\nNine classes, ten subscribers, four of them for every topic, on one link "
+        "\n## Predicted, simulated, live\n\n![Mean delay by class, predicted, simulated, live and end to end](images/lanes.png)\n\n"
+        "Nine classes, ten subscribers, four of them for every topic, on one link "
         "of 8 Mbit/s. A run of some seconds differs from its long-run prediction by chance alone, so it is compared "
         "with perfect links on the same arrivals; and its arrivals were chosen so that *those* come close to "
         "prediction. "

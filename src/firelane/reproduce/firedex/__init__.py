@@ -19,6 +19,11 @@ from firelane.errors import FirelaneError
 from firelane.reproduce.firedex import beyond, experiments
 from firelane.reproduce.firedex.figures import draw
 from firelane.reproduce.firedex.headlines import PAPER, headlines
+from firelane.reproduce.firedex.live import FULL as LIVE_FULL
+from firelane.reproduce.firedex.live import QUICK as LIVE_QUICK
+from firelane.reproduce.firedex.live import LiveEffort
+from firelane.reproduce.firedex.live import live as run_live
+from firelane.reproduce.firedex.live_figures import draw_live
 from firelane.reproduce.firedex.report import report
 from firelane.reproduce.firedex.runs import Case, Effort, Run, simulate_all
 
@@ -26,11 +31,20 @@ FULL = Effort(runs=10, publications=6_500_000)
 QUICK = Effort(runs=10, publications=1_000_000, most_copies=4_480_000)
 
 
-def reproduce(output: Path, *, quick: bool, seed: int, effort: Effort | None = None) -> dict[str, Any]:
+def reproduce(
+    output: Path,
+    *,
+    quick: bool,
+    seed: int,
+    effort: Effort | None = None,
+    live: bool = False,
+    live_effort: LiveEffort | None = None,
+) -> dict[str, Any]:
     """Run everything, and write report.md, results.json and figure-5.png to figure-10.png into `output`.
 
-    The scenarios of the runs are those of the seeds `seed`, `seed` + 1, and so on. `effort` replaces what
-    `quick` chooses.
+    The scenarios of the runs are those of the seeds `seed`, `seed` + 1, and so on. With `live` the configurations of
+    Figures 7 to 9 are run with real clients too, on the first of them; that adds live-7.png to live-9.png. `effort`
+    and `live_effort` replace what `quick` chooses.
     """
     effort = effort or (QUICK if quick else FULL)
     started = perf_counter()
@@ -40,6 +54,9 @@ def reproduce(output: Path, *, quick: bool, seed: int, effort: Effort | None = N
         raise FirelaneError(f"{output}: cannot make this folder: {problem.strerror}") from None
     results = _results(effort, seed)
     draw(results, output)
+    if live:
+        results["live"] = run_live(live_effort or (LIVE_QUICK if quick else LIVE_FULL), seed)
+        draw_live(results["live"], output)
     results |= {"quick": quick, "seconds": perf_counter() - started}
     _write(output / "results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")
     _write(output / "report.md", report(results))

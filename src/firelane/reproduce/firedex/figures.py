@@ -52,8 +52,8 @@ def _formulas_and_simulation(axes: Axes, case: Results, *, independent: bool) ->
     if independent:
         axes.plot(PLACES, _ms(formulas["independent"]), color=COLOURS[2], linestyle=":", label="Cobham, independent")
     _markers(axes, case["simulated_s"], COLOURS[6], "simulated", scale=1e3)
-    _classes(axes)
-    _log_ms(axes)
+    classes_axis(axes)
+    log_ms_axis(axes)
 
 
 def _figure_6(results: Results, path: Path) -> None:
@@ -64,8 +64,8 @@ def _figure_6(results: Results, path: Path) -> None:
             _markers(
                 place, case["simulated_s"], COLOURS[number], f"{many} subscriber{'s' if many != '1' else ''}", scale=1e3
             )
-        _classes(place)
-        _log_ms(place)
+        classes_axis(place)
+        log_ms_axis(place)
         place.set_title(title, fontsize=10)
     axes[0].set_ylabel("mean delay, ms (log scale)")
     legend = axes[0].legend(loc="upper left", title="lines: formula, markers: simulated", fontsize=8, frameon=False)
@@ -78,7 +78,7 @@ def _figure_7(results: Results, path: Path) -> None:
     drawn, axes = figure(8, 4.2)
     for number, (name, switch) in enumerate(_switches(results)):
         _markers(axes, switch["success"], COLOURS[number], name, line=True)
-    _classes(axes)
+    classes_axis(axes)
     axes.set(ylabel="delivered", ylim=(-0.03, 1.05), title="What each class gets delivered, buffer of 2000 messages")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.legend(loc="lower left", frameon=False)
@@ -93,8 +93,8 @@ def _figure_8(results: Results, path: Path) -> None:
         if nothing:
             text = f"{name}: nothing of class\n{' and '.join(map(str, nothing))} is delivered"
             axes.text(0.99, 0.9, text, color=COLOURS[number], ha="right", fontsize=8, transform=axes.transAxes)
-    _classes(axes)
-    _log_ms(axes)
+    classes_axis(axes)
+    log_ms_axis(axes)
     title = "How late what is delivered of each class is, buffer of 2000 messages"
     axes.set(ylabel="mean delay, ms (log scale)", title=title)
     axes.legend(loc="center left", fontsize=8, frameon=False)
@@ -160,12 +160,13 @@ def _markers(
     axes.errorbar(PLACES, _scaled(rows, scale), errors, fmt=style, color=colour, label=label, markersize=4, capsize=2)
 
 
-def _classes(axes: Axes) -> None:
+def classes_axis(axes: Axes) -> None:
+    """The nine classes."""
     axes.set_xticks(PLACES)
     axes.set_xlabel("priority class (0 is the highest)")
 
 
-def _log_ms(axes: Axes) -> None:
+def log_ms_axis(axes: Axes) -> None:
     """A logarithmic axis with plain numbers, so many that at least two show."""
     if not any(np.isfinite(np.asarray(line.get_ydata(), float)).any() for line in axes.lines):
         axes.text(0.5, 0.5, "no link settles", ha="center", transform=axes.transAxes)

@@ -7,6 +7,7 @@ from typing import Any
 from firelane.reproduce.firedex.beyond import KEPT
 from firelane.reproduce.firedex.experiments import FACTORS, POLICIES, SUBSCRIBERS, SWITCHES
 from firelane.reproduce.firedex.headlines import ERRORS, PAPER, POINTS, RELATIVE
+from firelane.reproduce.firedex.live_report import kept_promises, live_section
 from firelane.reproduce.firedex.runs import CLASSES, SETTLES
 from firelane.reproduce.wording import NOTHING, paragraphs, percent, seconds, table
 
@@ -23,6 +24,7 @@ def report(results: Results) -> str:
         _figures_7_and_8(results),
         _figure_9(results),
         _figure_10(results["figure_10"]),
+        live_section(results["live"]) if "live" in results else "",
         _ours(results["delay_adjusted"]),
         _readings(results["readings"]),
     ]
@@ -31,7 +33,8 @@ def report(results: Results) -> str:
 
 def _opening(results: Results) -> str:
     seeds, quick = results["seeds"], results["quick"]
-    command = f"firelane reproduce firedex{' --quick' if quick else ''} --seed {results['seed']}"
+    options = f"{' --quick' if quick else ''}{' --live' if 'live' in results else ''}"
+    command = f"firelane reproduce firedex{options} --seed {results['seed']}"
     return paragraphs(
         "# FireDeX, run again",
         f"Figures 5 to 10 of the FireDeX paper (Middleware 2018) and the numbers of its section 5, by `{command}`, "
@@ -82,6 +85,7 @@ def _headlines(results: Results) -> str:
         f"and the size of differences within {percent(RELATIVE)}; “within error” is beyond that or beyond a limit by "
         f"no more than {ERRORS} standard errors explain, and “cannot tell” is where {ERRORS} standard errors exceed "
         "half the paper's difference.",
+        f"**Live**: {kept_promises(results['live'])}" if "live" in results else "",
         _what_it_shows(rows, results["figure_5"]["shared"]),
         "### What does not come out again, and why" if failed else "",
         "\n".join(

@@ -158,22 +158,22 @@ def class_delay_s(run: Run, metrics: Metrics, *, below: float = SETTLES) -> Floa
     delivered, delay = metrics.column("delivered_hz"), metrics.column("delay_mean_s")
     counted = np.isfinite(delay) & (delivered > 0) & (run.carried_load < below)
     klass, weight = run.klass[counted], delivered[counted]
-    return _per_class(klass, delay[counted] * weight, weight)
+    return per_class(klass, delay[counted] * weight, weight)
 
 
 def class_success(run: Run, metrics: Metrics) -> Floats:
     """Share of each class's messages that is delivered."""
     offered = metrics.column("offered_hz")
-    return _per_class(run.klass, metrics.column("success") * offered, offered)
+    return per_class(run.klass, metrics.column("success") * offered, offered)
 
 
 def class_queued(run: Run) -> Floats:
     """Share of each class's messages that still wait when the simulation ends."""
     published = run.simulated.column("offered_hz") * run.simulated.column("window_s")
-    return _per_class(run.klass, run.simulated.column("queued"), published)
+    return per_class(run.klass, run.simulated.column("queued"), published)
 
 
-def _per_class(klass: Ints, part: Floats, whole: Floats) -> Floats:
+def per_class(klass: Ints, part: Floats, whole: Floats) -> Floats:
     """Sum of the parts over sum of the wholes."""
     above, below = (np.bincount(klass, values, CLASSES).astype(np.float64) for values in (part, whole))
     return above / np.where(below > 0, below, np.nan)

@@ -1,0 +1,154 @@
+"""An exchange that keeps to a plan: `firelane serve` in a process of its own, which ends with this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from typing import Any
+
+from firelane.errors import FirelaneError
+from firelane.metrics import DROP_REASONS
+from firelane.scenario.model import Scenario
+from firelane.scenario.plan import Plan
+from firelane.scenario.save import save
+
+HOST = "127.0.0.1"
+START_S, STOP_S, ANSWER_S = 60.0, 10.0, 300.0  # machine code may have to be made for the first answer
+PAGE = 1000
+SETTINGS = ("durability=memory", "telemetry.files=false", "system_interval=0")
+
+# It stops when its standard input ends, so that nothing is left running even if this process is killed.
+ATTACHED = """
+import os, signal, threading
+threading.Thread(target=lambda: (os.read(0, 1), os.kill(os.getpid(), signal.SIGTERM)), daemon=True).start()
+from firelane.cli import main
+main()
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What became of all deliveries since the exchange began: due = delivered + dropped + queued."""
+
+    due: int
+    delivered: int
+    dropped: int
+    queued: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Where a running exchange can be reached."""
+
+    pid: int
+    mqtt_port: int
+    http_port: int
+
+    def apply(self, plan: Plan) -> None:
+        """Put a plan into force, as the next version; Metrics count anew from there."""
+        document = {key: value for key, value in plan.to_data().items() if key != "version"}
+        self._ask("POST", "/api/v1/plan", json.dumps(document))
+
+    def metrics(self) -> dict[str, Any]:
+        """Metrics since the plan in force was applied, with all subscriptions."""
+        found: dict[str, Any] = {"subscriptions": [], "next_offset": 0}
+        while (offset := found["next_offset"]) is not None:
+            page = json.loads(self._ask("GET", f"/api/v1/metrics?limit={PAGE}&offset={offset}"))
+            found = page | {"subscriptions": found["subscriptions"] + page["subscriptions"]}
+        return found
+
+    def counts(self) -> Counts:
+        """The totals so far."""
+        text = self._ask("GET", "/metrics").decode()
+        found = {name: int(float(n)) for name, n in re.findall(r"^firelane_deliveries_(\S+) (\S+)$", text, re.M)}
+        return Counts(
+            due=found["due_total"],
+            delivered=found["delivered_total"],
+            dropped=sum(found[f'dropped_total{{reason="{one}"}}'] for one in DROP_REASONS),
+            queued=found["owed"],
+        )
+
+    def processor_s(self) -> float | None:
+        """Processor time that it has used; None where that cannot be known."""
+        with suppress(OSError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return None
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> bytes:
+        connection = HTTPConnection(HOST, self.http_port, timeout=ANSWER_S)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            answer = connection.getresponse()
+            said = answer.read()
+        except OSError as problem:
+            raise FirelaneError(f"the exchange of a live run does not answer: {problem}") from None
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise FirelaneError(f"the exchange of a live run refused {method} {path}: {said.decode(errors='replace')}")
+        return said
+
+
+@contextmanager
+def served(scenario: Scenario, plan: Plan) -> Iterator[Exchange]:
+    """An exchange for this scenario and plan on free ports of this machine only, until the block ends."""
+    with TemporaryDirectory(prefix="firelane-live-") as name:
+        folder = Path(name)
+        save(scenario, folder / "scenario.yaml")
+        plan.save(folder / "plan.json")
+        complaints = folder / "complaints.txt"
+        with complaints.open("wb") as stderr, _process(folder, stderr) as process:
+            try:
+                yield _ready(process, complaints)
+            finally:
+                _stop(process)
+
+
+def _process(folder: Path, stderr: Any) -> subprocess.Popen[bytes]:
+    arguments = ["serve", str(folder / "scenario.yaml"), "--plan", str(folder / "plan.json")]
+    arguments += ["--host", HOST, "--mqtt-port", "0", "--http-port", "0", "--data-dir", str(folder / "data")]
+    for setting in SETTINGS:
+        arguments += ["--set", f"exchange.{setting}"]
+    return subprocess.Popen(
+        [sys.executable, "-c", ATTACHED, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={name: value for name, value in os.environ.items() if not name.startswith("FIRELANE_")},
+        start_new_session=True,  # Ctrl-C is for this process, which ends the exchange in order
+    )
+
+
+def _ready(process: subprocess.Popen[bytes], complaints: Path) -> Exchange:
+    assert process.stdout is not None
+    too_long = Timer(START_S, process.kill)
+    too_long.start()
+    try:
+        line = process.stdout.readline().decode()
+    finally:
+        too_long.cancel()
+    ports = dict(re.findall(r"(mqtt|http)://[^:]+:(\d+)", line))
+    if not ports:
+        last = complaints.read_text(errors="replace").splitlines()[-1:] or [f"not ready within {START_S:g} s"]
+        raise FirelaneError(f"the exchange of a live run did not start: {last[0].removeprefix('firelane: ')}")
+    return Exchange(pid=process.pid, mqtt_port=int(ports["mqtt"]), http_port=int(ports["http"]))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
