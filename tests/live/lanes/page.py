@@ -57,7 +57,8 @@ def page(kept: dict[str, Any]) -> str:
 
 def _agreement(runs: dict[str, Any]) -> str:
     text = (
-        "\n## Predicted, simulated, live\n\n![Mean delay by class, predicted, simulated, live and end to end](images/lanes.png)\n\n"
+        "\n## Predicted, simulated, live\n\n"
+        "![Mean delay by class, predicted, simulated, live and end to end](images/lanes.png)\n\n"
         "Nine classes, ten subscribers, four of them for every topic, on one link "
         "of 8 Mbit/s. A run of some seconds differs from its long-run prediction by chance alone, so it is compared "
         "with perfect links on the same arrivals; and its arrivals were chosen so that *those* come close to "
