@@ -189,9 +189,11 @@ def test_a_quick_run_has_every_measure_and_every_peer():
     assert done.exit_code == 0, done.output
     storage, *found = json.loads(done.stdout)
     assert "fdatasync" in storage["name"]
-    assert [one["name"] for one in found] == [f"brokers, {name}" for job in brokers.jobs() for name in job.units]
-    peers = {"mosquitto", "bare relay"} | ({"amqtt"} if processes.amqtt() else set())
+    jobs = [*brokers.jobs(), *brokers.scheduling_jobs()]
+    assert [one["name"] for one in found] == [f"brokers, {name}" for job in jobs for name in job.units]
+    others = {"mosquitto", "bare relay"} | ({"amqtt"} if processes.amqtt() else set())
     for one in found:
+        peers = {processes.unscheduled().name} if "scheduled" in one["name"] else others
         assert set(one) == {"name", "ours", "peers", "ratios", "unit"}
         assert set(one["peers"]) == peers
         assert one["ratios"] == pytest.approx({peer: one["ours"] / one["peers"][peer] for peer in peers})

@@ -238,7 +238,8 @@ def terminal(**options):
     return Console(file=io.StringIO(), width=80, markup=False, highlight=False, emoji=False, **options)
 
 
-def test_the_live_table_is_whole_at_80_columns(fire):
+def test_the_live_table_is_whole_at_80_columns(fire, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     console = terminal(force_terminal=True, color_system=None)
     screen = Screen(console)
     with screen.live():

@@ -20,7 +20,11 @@ PATIENCE_S = 60
 def start(folder, *arguments):
     command = [sys.executable, "-m", "firelane.cli", "demo", "--picture", str(folder / "demo.png"), *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, text=True, cwd=folder, env={**os.environ, "TMPDIR": str(folder)})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child of who ignores it would ignore it too
+    try:
+        return subprocess.Popen(command, **pipes, text=True, cwd=folder, env={**os.environ, "TMPDIR": str(folder)})
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def children(pid):

@@ -114,15 +114,16 @@ class Control:
         async with self._planning:
             now = self._clock()
             observed = self._observed(now)
+            before, self._seen = self._seen, observed.changed  # whatever changes from here on leads to another plan
             self._patience.acted(now)
             try:
                 decision = await self.decide(observed, plan)
                 self.exchange.apply(decision.plan)
-            except BaseException:
-                self._seen = None  # so that what has changed is not forgotten
+            except FirelaneError:
+                if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
+                    self._seen = before
                 raise
             self._patience.done(self._clock())
-            self._seen = observed.changed  # whatever changed meanwhile leads to another plan
             self._expectation = await asyncio.to_thread(Expectation, decision, self.scenario)
         return decision
 

@@ -6,7 +6,9 @@ import math
 
 from firelane.exchange.observed import SeenTopic
 
-MOST_TOPICS = 100_000
+MOST_TOPICS = 50_000
+MOST_BYTES = 25_000_000  # of names, near enough
+SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
 SAMPLED = 15  # of a topic one message in sixteen tells how sizes vary
@@ -86,6 +88,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._seen: dict[bytes, Seen] = {}
+        self._bytes = 0
         self._looked_at: float | None = None
 
     def of(self, topic: bytes, name: str) -> Seen:
@@ -93,17 +96,20 @@ class Traffic:
         seen = self._seen.get(topic)
         if seen is None:
             seen = Seen(name)
-            if len(self._seen) < MOST_TOPICS:
+            size_bytes = 2 * len(topic) + SEEN_BYTES
+            if len(self._seen) < MOST_TOPICS and self._bytes + size_bytes <= MOST_BYTES:
                 self._seen[topic] = seen
+                self._bytes += size_bytes
         return seen
 
     def take_silent(self) -> list[bytes]:
         """Forget topics on which nothing is said any more, once there are many; returns them."""
-        if len(self._seen) <= MOST_TOPICS // 2:
+        if len(self._seen) <= MOST_TOPICS // 2 and self._bytes <= MOST_BYTES // 2:
             return []
         silent = [topic for topic, one in self._seen.items() if one.silent]
         for topic in silent:
             del self._seen[topic]
+            self._bytes -= 2 * len(topic) + SEEN_BYTES
         return silent
 
     def topics(self, now: float) -> tuple[SeenTopic, ...]:

@@ -16,7 +16,9 @@ from live.wire import Wire
 def broker(request, tmp_path):
     """Firelane's exchange, with the settings that a test asks for by `settings`; it must not stumble over anything."""
     mark = request.node.get_closest_marker("settings")
-    settings = [argument for one in (mark.args if mark else ()) for argument in ("--set", one)]
+    # Telemetry has bounds of its own, with tests of their own: here it is the broker that is weighed.
+    wanted = ("exchange.telemetry.files=false", *(mark.args if mark else ()))
+    settings = [argument for one in wanted for argument in ("--set", one)]
     with firelane(tmp_path, *settings) as broker:
         yield broker
         assert broker.process.poll() is None

@@ -78,7 +78,8 @@ def test_only_a_disturbed_run_is_repeated(honest, late_s, runs):
     def never(_):
         raise AssertionError("no good")
 
-    with pytest.raises(AssertionError, match="no good"):
+    judgement = pytest.skip.Exception if late_s else AssertionError  # a machine that is too busy proves nothing
+    with pytest.raises(judgement, match="no good"):
         judged(attempt, never)
     assert made == list(range(runs))
 
