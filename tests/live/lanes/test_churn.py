@@ -107,8 +107,8 @@ def test_nothing_of_the_best_class_is_lost_or_late_while_plans_change(tmp_path, 
     delays_s = got.end_to_end_s[alarms[got.topic] & settled]
     bulk_s = got.end_to_end_s[~alarms[got.topic] & settled]
     print(got.sender, np.percentile(delays_s, (50, 99, 100)), np.percentile(bulk_s, (50, 99)), said[0]["version"])
-    # Four alarms at once behind one bulk message: 4 x 1 ms + 3.3 ms, and what a busy machine adds. Other tests run beside
-    # the short run, so there the median has to do.
+    # Four alarms at once behind one bulk message: 4 x 1 ms + 3.3 ms, and what a busy machine adds. Other tests run
+    # beside the short run, so there the median has to do.
     assert np.percentile(delays_s, 99 if seconds > 60 else 50) < 0.05
 
 
