@@ -262,11 +262,13 @@ def test_achieved_utility_is_within_two_points_of_the_promise(drops, drawn, foun
     assert children() == before
     rate, counts = one["utility"]["rate"], one["counts"]
     print(drops, rate, {name: one[name] for name in ("processor_share", "late_p99_s", "attempts")})
-    assert abs(rate["live"] - rate["promised"]) <= POINTS
     assert counts["due"] == counts["delivered"] + counts["dropped"] + counts["queued"]
     assert counts["queued"] == 0
     assert one["received"] == counts["delivered"]
     assert counts["due"] == sum(due_of(typical(drawn)))
+    if one["disturbed"]:
+        pytest.skip("the machine was too busy to judge the utility")
+    assert abs(rate["live"] - rate["promised"]) <= POINTS
 
 
 def due_of(sent):
