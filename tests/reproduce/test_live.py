@@ -259,7 +259,7 @@ def test_achieved_utility_is_within_two_points_of_the_promise(drops, drawn, foun
     with alone():
         one = configuration(CONFIGURATIONS[DROP_METHODS[drops]], typical(drawn), drawn, seed=1)
     found[DROP_METHODS[drops]] = one
-    assert children() == before
+    assert children() <= before
     rate, counts = one["utility"]["rate"], one["counts"]
     print(drops, rate, {name: one[name] for name in ("processor_share", "late_p99_s", "attempts")})
     assert counts["due"] == counts["delivered"] + counts["dropped"] + counts["queued"]
@@ -357,10 +357,11 @@ def test_the_exchange_ends_when_whoever_started_it_is_killed(small, tmp_path):
 
 @pytest.mark.slow
 def test_an_exchange_that_cannot_start_says_why_in_one_line(small, monkeypatch):
+    before = children()
     monkeypatch.setattr("firelane.reproduce.live.exchange.SETTINGS", ("durability=nonsense",))
     with pytest.raises(FirelaneError, match=r"did not start: .*durability"), served(small.scenario, plain_plan(small)):
         pass
-    assert not children()
+    assert children() <= before
 
 
 @pytest.mark.slow
