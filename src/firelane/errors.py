@@ -66,3 +66,11 @@ class InfeasibleError(FirelaneError):
             f"links.{link}: min_share, max_loss and tolerance alone need load {needed_load:.3f}, "
             f"but headroom leaves {allowed_load:.3f}; relax them, lower headroom or raise bandwidth"
         )
+
+
+def first_of(problems: ExceptionGroup[Exception]) -> Exception:
+    """What went wrong, taken out of the groups that tasks put it in: rather what can be told in a line than a bug."""
+    problem: Exception = problems.subgroup(FirelaneError) or problems
+    while isinstance(problem, ExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem

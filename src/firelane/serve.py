@@ -14,7 +14,7 @@ from pathlib import Path
 import uvloop
 
 from firelane.control import Control, controlling
-from firelane.errors import FirelaneError
+from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
@@ -45,14 +45,8 @@ def serve(
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(load, host, mqtt_port, http_port, data_dir, plan, ready, complain))
-    except* FirelaneError as problems:
-        raise _first(problems) from None
-
-
-def _first(problem: BaseException) -> BaseException:
-    while isinstance(problem, BaseExceptionGroup):
-        problem = problem.exceptions[0]
-    return problem
+    except ExceptionGroup as problems:  # not `except*`, which before Python 3.11.4 wraps what is raised in it
+        raise first_of(problems) from None
 
 
 async def _serve(

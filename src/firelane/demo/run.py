@@ -17,6 +17,7 @@ from firelane.demo.fire import Fire, draw_fire, without_needs
 from firelane.demo.outcome import Demo, Outcome, outcome
 from firelane.demo.picture import draw
 from firelane.demo.screen import Screen, Snapshot
+from firelane.errors import first_of
 from firelane.scenario.plan import plain_plan
 from firelane.scenario.save import save
 
@@ -36,17 +37,10 @@ def demo(*, seconds: float, seed: int, picture: Path, screen: Screen) -> Demo:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None  # by SIGTERM
     except ExceptionGroup as problems:
-        raise _first(problems) from None
+        raise first_of(problems) from None
     result = Demo(fire=fire, plain=plain, firelane=firelane, picture=picture)
     draw(result, picture)
     return result
-
-
-def _first(problem: Exception) -> Exception:
-    """What went wrong, taken out of the groups that tasks put it in."""
-    while isinstance(problem, ExceptionGroup):
-        problem = problem.exceptions[0]
-    return problem
 
 
 class Stopwatch:

@@ -22,8 +22,8 @@ class Answering:
         self._outboxes = outboxes
         self._serving = serving
 
-    def acknowledged(self, session: Session, packet_id: int, now: float) -> None:
-        """PUBACK, or a PUBREC that refuses: the client has had it."""
+    def acknowledged(self, session: Session, packet_id: int) -> None:
+        """PUBACK, or a PUBREC that refuses: the client has had it. `window_opened` is to follow."""
         delivery = session.in_flight.get(packet_id)
         if delivery is None or delivery.state is not State.SENT:
             return
@@ -31,7 +31,7 @@ class Answering:
             self._answered(session, delivery)
         del session.in_flight[packet_id]
         delivery.lane.done += 1
-        self._finished(session, delivery, now)
+        self._finished(session, delivery)
 
     def received(self, session: Session, packet_id: int) -> Reason:
         """PUBREC: the client owns it now; PUBREL follows when the log says so."""
@@ -53,8 +53,8 @@ class Answering:
         self._outboxes.write_committed(connection, bytes((PUBREL, 2)) + two_bytes(packet_id), session.holding_until)
         return Reason.SUCCESS
 
-    def completed(self, session: Session, packet_id: int, now: float) -> None:
-        """PUBCOMP: the identifier is free again."""
+    def completed(self, session: Session, packet_id: int) -> None:
+        """PUBCOMP: the identifier is free again. `window_opened` is to follow."""
         delivery = session.in_flight.get(packet_id)
         if delivery is None or delivery.state is not State.RELEASED:
             return
@@ -62,28 +62,30 @@ class Answering:
         if self._journal.keeps(session):
             self._journal.completed(session, packet_id)
         delivery.location = 0
-        self._finished(session, delivery, now)
+        self._finished(session, delivery)
 
     def _answered(self, session: Session, delivery: Delivery) -> None:
         """A client may answer what it was sent on an earlier connection; then it need not be sent again."""
         assert session.connection is not None
         assert session.link is not None
         session.link.remove(delivery)
+        session.again.remove(delivery)
         session.connection.window_used += 1
 
-    def _finished(self, session: Session, delivery: Delivery, now: float) -> None:
+    def _finished(self, session: Session, delivery: Delivery) -> None:
         if delivery.location:
             self._journal.done(session, delivery)
         if session.connection is not None:
             session.connection.window_used -= 1
-            if session.queued or session.stored or session.replaying:
-                self._window_opened(session, now)
 
-    def _window_opened(self, session: Session, now: float) -> None:
-        """One more message may be under way: the best lane that waits for this stands in line again, then the next."""
+    def window_opened(self, session: Session, now: float) -> None:
+        """More messages may be under way: the best lane that waits for this stands in line again, then the next."""
         connection, link = session.connection, session.link
-        assert connection is not None
-        assert link is not None
+        if connection is None or link is None or not session.waits:
+            return
+        if session.again:  # whose order counts, and not the classes
+            self._serving.resume(session, now)
+            return
         link.replaying.update(session.replaying)
         for _ in range(len(session.blocked)):
             best = min(session.blocked, key=lambda one: (one.klass, one.queue[0].order if one.queue else 0))
@@ -110,6 +112,7 @@ class Answering:
                 self._outboxes.write_committed(connection, released, session.holding_until)
             else:
                 again.setdefault(delivery.lane, []).append(delivery)
+                session.again.append(delivery)
         for deliveries in again.values():
             link.add_first(deliveries)
         self._serving.resume(session, now)
@@ -131,6 +134,7 @@ class Answering:
         link = session.link
         assert link is not None
         session.connection = None
+        session.again.clear()
         session.blocked.clear()
         link.stalled.pop(session, None)
         for lane in session.lanes.values():

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firelane.errors import PlanError
-from firelane.exchange import connecting, publishing, subscribing
+from firelane.exchange import connecting, publishing, reading
 from firelane.exchange.access import Access, Identity, Verdict
 from firelane.exchange.answering import Answering
 from firelane.exchange.cleaning import Cleaning
@@ -40,20 +40,15 @@ from firelane.exchange.telemetry import Recorder
 from firelane.exchange.telemetry.recorder import NO_MORE
 from firelane.exchange.treatment import Treatment
 from firelane.metrics import Metrics
-from firelane.mqtt.decode import decode, frame
-from firelane.mqtt.encode import encode
-from firelane.mqtt.packets import V3, V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
-from firelane.mqtt.reasons import PacketError, Reason, protocol_error
+from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
-STALL_S = 1.0
 LANES_A_STEP = 500  # a few milliseconds' worth
 MEASURED_A_TICK = 100  # lanes whose delays are counted: a millisecond or two
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
-_PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
 
 class Broker:
@@ -126,97 +121,8 @@ class Broker:
             connecting.disconnect(self, connection, Reason.QUOTA_EXCEEDED)
 
     def received(self, connection: Connection, data: bytes, now: float) -> None:
-        """Bytes came. Plain messages of QoS 0 and 1 to a known topic, and PUBACK, take a short way here; everything
-        else has a function of its own.
-        """
-        self.counts.bytes_received += len(data)
-        partial = connection.partial
-        if partial is not None or connection.stalled_until:
-            partial = connection.partial = bytearray() if partial is None else partial
-            partial += data
-            if len(partial) < connection.needed or connection.stalled_until:
-                return
-            data, connection.partial = bytes(partial), None
-        at, end, written = 0, len(data), self.journal.log.appended
-        known, deliver, new_message = self.routes.known, self.delivering.deliver, self.new_message
-        v5, allowed = connection.version == V5, connection.allowed
-        messages = packets = quick = quick_bytes = 0
-        most = self.limits.inflight
-        try:
-            while end - at > 1:
-                first, length = data[at], data[at + 1]
-                body = at + 2
-                stop = body + length
-                if length > 127 or stop - at > self.limits.packet_bytes:
-                    found = frame(data, at, self.limits.packet_bytes)
-                    if found is None:
-                        break
-                    body, stop = found
-                if stop > end:
-                    break
-                packets += 1
-                if (first == 0x30 or first == 0x32) and connection.fast and stop - body > 2:  # noqa: PLR1714 (hot)
-                    topic_end = body + 2 + (data[body] << 8 | data[body + 1])
-                    rest = topic_end + first - 0x30  # behind the packet identifier, if there is one
-                    topic = data[body + 2 : topic_end]
-                    route = known.get(topic)
-                    # An MQTT 5 message with properties takes the long way, as does one cut short.
-                    if (
-                        route is not None
-                        and (allowed is None or topic in allowed)
-                        and (rest < stop and data[rest] == 0 if v5 else rest <= stop)
-                        and (first == 0x30 or not (connection.deferred or self.journal.refusing))
-                    ):
-                        messages += 1
-                        payload = data[rest + v5 : stop]
-                        if first == 0x30:
-                            quick_bytes += len(payload)
-                            message = new_message(topic, payload, 0, False, connection.session)
-                            if v5:
-                                message.wire5 = data[at:stop]
-                            else:
-                                message.wire3 = data[at:stop]
-                            deliver(message, route, now)
-                            quick += 1
-                            at = stop
-                            continue
-                        packet_id = data[topic_end] << 8 | data[topic_end + 1]
-                        if packet_id and connection.unacknowledged < most:
-                            quick_bytes += len(payload)
-                            message = new_message(topic, payload, 1, False, connection.session)
-                            connection.unacknowledged += 1
-                            publishing.hand_on(
-                                self, connection, message, route, packet_id, now, self.journal.log.appended
-                            )
-                            quick += 1
-                            at = stop
-                            continue
-                elif first == 0x40 and length == 2 and connection.fast:  # PUBACK without a reason
-                    session = connection.session
-                    assert session is not None
-                    self.answering.acknowledged(session, data[body] << 8 | data[body + 1], now)
-                    at = stop
-                    continue
-                if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
-                    if not publishing.handle_publish(self, connection, first & 15, data[body:stop], now):
-                        self.stall(connection, now + STALL_S)
-                        packets -= 1
-                        break
-                    messages += 1
-                else:
-                    self._handle(connection, first, data[body:stop], now)
-                    if connection.phase is not Phase.OPEN:
-                        at = stop
-                        break
-                    v5, allowed = connection.version == V5, connection.allowed
-                at = stop
-        except PacketError as problem:
-            self._offended(connection, problem, now)
-        self.counts.publish_received += quick
-        self.counts.publish_bytes_received += quick_bytes
-        if self.journal.log.appended != written and self.journal.behind:
-            self.stall(connection, now)  # until the disk has caught up, see `tick`
-        self._after(connection, data, at, packets, messages, now)
+        """Bytes came."""
+        reading.received(self, connection, data, now)
 
     def closed(self, connection: Connection, now: float) -> None:
         """A connection is gone."""
@@ -581,96 +487,6 @@ class Broker:
     def _may_receive(self, session: Session, topic: str) -> bool:
         return self.access.may_receive(session.identity, topic)
 
-    # ---- parts of `received`
-
-    def _handle(self, connection: Connection, first: int, body: bytes, now: float) -> None:
-        if connection.upstream is not None and connection.upstream.handled(first, body):
-            return
-        if connection.phase is Phase.NEW:
-            if first >> 4 != Kind.CONNECT:
-                raise protocol_error("the first packet must be CONNECT")
-            connection.version = V5 if body.startswith(b"\0\4MQTT\5") else V3
-            packet = decode(first, body, connection.version)
-            assert isinstance(packet, Connect)
-            connecting.handle_connect(self, connection, packet, now)
-            return
-        if first == 0xC0 and not body:
-            self.outboxes.write(connection, _PINGRESP)
-            return
-        if first >> 4 == Kind.CONNECT:  # MQTT-3.1.0-2, whatever is in it
-            raise protocol_error("a second CONNECT")
-        packet = decode(first, body, connection.version)
-        session = connection.session
-        assert session is not None
-        match packet:
-            case Ack(kind=Kind.PUBACK):
-                self.answering.acknowledged(session, packet.packet_id, now)
-            case Ack(kind=Kind.PUBREC) if packet.reason >= Reason.UNSPECIFIED_ERROR:
-                self.answering.acknowledged(session, packet.packet_id, now)
-            case Ack(kind=Kind.PUBREC):
-                reason = self.answering.received(session, packet.packet_id)
-                if reason:
-                    answer = Ack(kind=Kind.PUBREL, packet_id=packet.packet_id, reason=reason)
-                    self.outboxes.write(connection, encode(answer, connection.version))
-            case Ack(kind=Kind.PUBREL):
-                publishing.handle_pubrel(self, connection, packet)
-            case Ack(kind=Kind.PUBCOMP):
-                self.answering.completed(session, packet.packet_id, now)
-            case Subscribe():
-                subscribing.handle_subscribe(self, connection, packet, now)
-            case Unsubscribe():
-                subscribing.handle_unsubscribe(self, connection, packet, now)
-            case Ping(kind=Kind.PINGREQ):
-                self.outboxes.write(connection, _PINGRESP)
-            case Disconnect():
-                connecting.handle_disconnect(self, connection, packet, now)
-            case Auth():
-                raise protocol_error("AUTH without an agreed method")
-            case _:
-                raise protocol_error(f"a {type(packet).__name__} is not for a client to send")
-
-    def _offended(self, connection: Connection, problem: PacketError, now: float) -> None:
-        """A client broke the protocol: it is told why where its version can, and closed. Nobody else notices."""
-        self.counts.protocol_errors += 1
-        if connection.phase is Phase.NEW:
-            if problem.reason in (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID):
-                connecting.refuse(self, connection, problem.reason)
-                return
-            if connection.version == V5:  # it got as far as saying so: tell it why (section 4.13)
-                connecting.refuse(self, connection, problem.reason)
-            else:
-                connecting.disconnect(self, connection, problem.reason)
-            return
-        connecting.disconnect(self, connection, problem.reason, problem.problem)
-        connecting.closed(self, connection, now)
-
-    def _after(self, connection: Connection, data: bytes, at: int, packets: int, messages: int, now: float) -> None:
-        """Keep what is incomplete, and count."""
-        counts = self.counts
-        counts.packets_received += packets
-        if packets:
-            connection.heard_at = now
-        if connection.phase is Phase.CLOSING:
-            connection.partial = None
-            return
-        if at < len(data):
-            connection.partial = bytearray(data[at:] if at else data)
-            connection.partial_since = now
-            connection.needed = 0 if connection.stalled_until else _needed(data, at)
-        if connection.publish_credit != NEVER and messages:
-            self._charge(connection, messages, now)
-
-    def _charge(self, connection: Connection, messages: int, now: float) -> None:
-        """Who publishes faster than allowed is read from no further until the rate is kept again; nothing is lost."""
-        rate_hz = self.limits.publish_hz
-        if rate_hz is None:
-            return
-        elapsed_s = now - connection.publish_credit_at
-        connection.publish_credit = min(rate_hz, connection.publish_credit + elapsed_s * rate_hz) - messages
-        connection.publish_credit_at = now
-        if connection.publish_credit < 0:
-            self.stall(connection, now - connection.publish_credit / rate_hz)
-
     def stall(self, connection: Connection, until: float) -> None:
         """Read nothing more from a connection for a while."""
         connection.stalled_until = until
@@ -701,11 +517,3 @@ class Broker:
         if late:
             connecting.disconnect(self, connection, Reason.KEEP_ALIVE_TIMEOUT)
             connecting.closed(self, connection, now)
-
-
-def _needed(data: bytes, at: int) -> int:
-    """How many bytes the packet that begins at `at` has, as far as can be told."""
-    if len(data) - at < 2:
-        return 2
-    found = frame(data, at, 1 << 30)
-    return len(data) - at + 1 if found is None else found[1] - at

@@ -10,7 +10,7 @@ Law (checked by tests): due = delivered + dropped + owed, for every session at e
 
 from __future__ import annotations
 
-from firelane.exchange.journal import Due, Journal
+from firelane.exchange.journal import Journal
 from firelane.exchange.lane import Delivery, Dropped, Lane, hash64
 from firelane.exchange.link import Link
 from firelane.exchange.message import Message, Numbers
@@ -131,7 +131,7 @@ class Delivering:
         if chosen is None:
             return
         if self._keeps(chosen, message, now):
-            delivery = _due(chosen, message, position, now)[1]
+            delivery = _due(chosen, message, position, now)
             delivery.lane.due += 1
             self._accept(delivery, now)
 
@@ -159,38 +159,40 @@ class Delivering:
         neither. Returns how many want it.
         """
         route.seen.count(len(message.payload))
-        due: list[Due] = []
+        due: list[Delivery] = []
         copies = route.copies
         if len(copies) > 1:
             start = message.sequence % len(copies)
             copies = copies[start:] + copies[:start]
+        publisher = message.publisher
         for copy in copies:
-            chosen = copy.own if copy.session is message.publisher else copy
-            if chosen is not None and self._keeps(chosen, message, now):
-                due.append(_due(chosen, message, len(due), now))
+            chosen = copy if copy.session is not publisher else copy.own
+            if chosen is None or ((chosen.others or chosen.threshold) and not self._keeps(chosen, message, now)):
+                continue
+            due.append(_due(chosen, message, len(due), now))
         if not route.groups:
             self._hand_on(message, due, now, packet_id)
             return len(due)
-        further: list[Due] = []
+        further: list[Delivery] = []
         for turn in route.groups:
             chosen = turn.take(message.qos)
             if not self._keeps(chosen, message, now):
                 continue
-            if chosen.qos and any(session is chosen.session and one.qos for session, one in due):
+            if chosen.qos and any(one.lane.session is chosen.session and one.qos for one in due):
                 further.append(_due(chosen, self._numbers.again(message), 0, now))
             else:
                 due.append(_due(chosen, message, len(due), now))
         self._hand_on(message, due, now, packet_id)
         for one in further:  # after the record with the identifier: should a crash part them, nothing comes twice
-            assert one[1].message is not None
-            self._hand_on(one[1].message, [one], now, 0)
+            assert one.message is not None
+            self._hand_on(one.message, [one], now, 0)
         return len(due) + len(further)
 
-    def _hand_on(self, message: Message, due: list[Due], now: float, packet_id: int) -> None:
-        logged = [one for one in due if one[1].qos and self._needs_log(one[1].lane)]
+    def _hand_on(self, message: Message, due: list[Delivery], now: float, packet_id: int) -> None:
+        logged = [one for one in due if one.qos and self._needs_log(one.lane)]
         if logged or packet_id:
             self._journal.message(message, logged, packet_id)
-        for _, delivery in due:
+        for delivery in due:
             delivery.lane.due += 1
             self._accept(delivery, now)
         if self._touched:
@@ -315,13 +317,13 @@ class Delivering:
             self._serving.serve(link, now)
 
 
-def _due(copy: Copy, message: Message, position: int, now: float) -> Due:
+def _due(copy: Copy, message: Message, position: int, now: float) -> Delivery:
     qos = copy.qos if copy.qos < message.qos else message.qos
-    lane = copy.lane
     retain = message.retain and copy.retain_as_published
-    delivery = Delivery(lane, message, message.sequence, qos, retain, copy.identifiers, now)
-    delivery.order += min(position, MOST_POSITION)
-    return lane.session, delivery
+    delivery = Delivery(copy.lane, message, message.sequence, qos, retain, copy.identifiers, now)
+    if position:
+        delivery.order += min(position, MOST_POSITION)
+    return delivery
 
 
 def _newest_of(session: Session, klass: int) -> Delivery | None:

@@ -25,9 +25,6 @@ MOST_UNWRITTEN_BYTES = 32_000_000
 PUBLISHER = 0  # stands for the publisher among those who hold on to a message
 
 
-Due = tuple[Session, Delivery]  # what a session is to get
-
-
 @dataclass(slots=True)
 class _Moved:
     location: int
@@ -68,11 +65,11 @@ class Journal:
 
     # ---- messages
 
-    def message(self, message: Message, due: list[Due], packet_id: int = 0) -> None:
+    def message(self, message: Message, due: list[Delivery], packet_id: int = 0) -> None:
         """Write a message down for these; with its publisher's packet identifier if that is to be remembered too."""
         publisher, expires_at = message.publisher, message.expires_at
         body = records.write_message(
-            [(session.number, one.qos, one.retain, one.identifiers) for session, one in due],
+            [(one.lane.session.number, one.qos, one.retain, one.identifiers) for one in due],
             message.sequence,
             0.0 if expires_at == NEVER else self._wall(expires_at),
             publisher.number if publisher is not None else 0,
@@ -84,7 +81,7 @@ class Journal:
         )
         location = self.log.append(_MESSAGE, body)
         size_bytes = len(body)
-        for _, one in due:
+        for one in due:
             one.location, one.size_bytes = location, size_bytes
         if len(due) > 1 or (packet_id and due):
             self._holders[location] = len(due) + (packet_id > 0)
@@ -96,7 +93,7 @@ class Journal:
         """Write a delivery's message down, unless it is."""
         if not delivery.location:
             assert delivery.message is not None
-            self.message(delivery.message, [(delivery.lane.session, delivery)])
+            self.message(delivery.message, [delivery])
 
     def load(self, lane: Lane, location: int, size_bytes: int) -> Delivery:
         """A message from the log, as this lane's session is to get it."""

@@ -236,6 +236,10 @@ class Lane:
         """Whether nothing waits in it; something may be in flight."""
         return not (self.queue or self.backlog or self.replay)
 
+    def holds(self, topic: bytes) -> bool:
+        """Whether a message of a topic may wait in memory."""
+        return any(one.message is None or one.message.topic == topic for one in self.queue)
+
     def treat(self, klass: int, drop_rate: float, flow: int | None = None) -> None:
         """Give it a class, which its link knows of, and a drop rate, as far as its need allows."""
         self.klass = klass

@@ -153,7 +153,7 @@ class Link:
         if newest is None:
             newest = self._newest[klass] = []
         newest.append((delivery.order, lane.moves, lane))
-        if len(newest) > 2 * self._counts[klass] + SPARE_NOTES:
+        if len(newest) > 4 * self._counts[klass] + SPARE_NOTES:
             newest[:] = [one for one in newest if _still_waits(*one)]
         if message is not None and message.expires_at != NEVER:
             self._note_expiry(delivery, message.expires_at)

@@ -8,6 +8,7 @@ bytes of its own.
 from __future__ import annotations
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from firelane.mqtt.fields import four_bytes, two_bytes, variable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from firelane.exchange.session import Session
 
 NEVER = math.inf
+_START = struct.Struct(">BBH")  # of a short PUBLISH: first byte, length, and the length of the topic
 _FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 
 
@@ -80,15 +82,15 @@ class Message:
 
     def encoded(self, version: int, first: int, packet_id: int, extra: bytes, topic: bytes) -> bytes:
         """PUBLISH with this first byte; `extra` are further encoded properties of an MQTT 5 copy."""
-        head = len(topic).to_bytes(2, "big") + topic
-        if first & 0x06:
-            head += packet_id.to_bytes(2, "big")
+        behind = packet_id.to_bytes(2, "big") if first & 0x06 else b""
         if version == V5:
             size = len(self.properties) + len(extra)
-            head += variable(size) + self.properties + extra if size else b"\0"
-        length = len(head) + len(self.payload)
-        start = bytes((first, length)) if length < 128 else bytes((first,)) + variable(length)
-        return b"".join((start, head, self.payload))
+            behind += variable(size) + self.properties + extra if size else b"\0"
+        topic_bytes = len(topic)
+        length = 2 + topic_bytes + len(behind) + len(self.payload)
+        if length < 128:
+            return b"".join((_START.pack(first, length, topic_bytes), topic, behind, self.payload))
+        return b"".join((bytes((first,)), variable(length), two_bytes(topic_bytes), topic, behind, self.payload))
 
     def own_properties(self, identifiers: tuple[int, ...], alias: int, now: float) -> bytes:
         """The properties of one copy: the time it has left (MQTT-3.3.2-6), its subscriptions' identifiers, an alias."""

@@ -32,10 +32,10 @@ class Outboxes:
     def write_committed(self, connection: Connection, data: bytes, position: int) -> None:
         """The same, once the log is safe up to `position`."""
         if position <= self.journal.committed:
-            self.write(connection, data)
+            self.put(connection, data)
         else:
             self.after_commit.append((position, connection, data))
-            _charge(connection, data)
+        _charge(connection, data)
 
     def committed(self) -> list[Session]:
         """The log is safe further than before: acknowledge, and send what had to wait; returns who may be sent more."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SUCCESS = {1: bytes((Kind.PUBACK << 4, 2)), 2: bytes((Kind.PUBREC << 4, 2))}
 _ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
+_PUBACK = _SUCCESS[1]
+_NO_IDENTIFIER = bytes(2)
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -119,6 +121,32 @@ def accept(
         if not remembered:
             session.received[packet_id] = 0, 0
     hand_on(broker, connection, message, broker.routes.find(topic), packet_id, now, written, remembered)
+
+
+def accept_quickly(
+    broker: Broker, connection: Connection, topic: bytes, payload: bytes, route: Route, packet_id: bytes, now: float
+) -> bool:
+    """Take in a message of QoS 1 that may be published and has nothing of its own; False if it must go the long way."""
+    journal = broker.journal
+    if (
+        packet_id == _NO_IDENTIFIER
+        or connection.deferred
+        or connection.unacknowledged >= broker.limits.inflight
+        or journal.refusing
+    ):
+        return False
+    message = broker.new_message(topic, payload, 1, False, connection.session)
+    log = journal.log
+    written = log.appended
+    takers = broker.delivering.deliver_reliably(message, route, now)
+    if log.appended != written and journal.durable:
+        connection.last_record = log.appended
+    if takers or connection.version != V5:
+        broker.outboxes.write_committed(connection, _PUBACK + packet_id, connection.last_record)
+    else:
+        connection.unacknowledged += 1
+        _acknowledge(broker, connection, 1, int.from_bytes(packet_id), Reason.NO_MATCHING_SUBSCRIBERS)
+    return True
 
 
 def hand_on(

@@ -158,7 +158,7 @@ class Recovery:
             for sequence, (location, size_bytes) in sorted(remembered.owed.items()):
                 holders[location] = holders.get(location, 0) + 1
                 topic = remembered.topics[sequence]
-                lane = lanes.get(topic) or lanes.setdefault(topic, _lane_of(session, topic.decode()))
+                lane = lanes.get(topic) or lanes.setdefault(topic, _lane_of(session, topic))
                 lane.due += 1
                 packet_id = remembered.sent.get(sequence)
                 if packet_id is None:
@@ -210,12 +210,13 @@ class Recovery:
     }
 
 
-def _lane_of(session: Session, topic: str) -> Lane:
+def _lane_of(session: Session, topic: bytes) -> Lane:
     """The lane for what a session is owed of a topic: of a subscription that matches, else one without any."""
-    for subscription in session.subscriptions.values():
-        if matches(subscription.topics, topic):
-            return subscription.lane
-    return session.lane(NO_FILTER)
+    text = topic.decode()
+    matching = [one.lane for one in session.subscriptions.values() if matches(one.topics, text)]
+    if len(matching) > 1:
+        session.note_carrier(topic, matching[0])
+    return matching[0] if matching else session.lane(NO_FILTER)
 
 
 def _released_delivery(lane: Lane, packet_id: int, sequence: int) -> Delivery:

@@ -45,7 +45,7 @@ class Replays:
         qos = min(message.qos, wanted.qos)
         delivery = Delivery(lane, message, message.sequence, qos, True, identifiers, now)
         if delivery.qos and self._journal.keeps(session):
-            self._journal.message(message, [(session, delivery)])
+            self._journal.message(message, [delivery])
         return delivery
 
     def _current(self, topic: bytes, now: float) -> Message | None:

@@ -25,11 +25,13 @@ class Copy:
     """What one session gets of a topic; `own` replaces it for what the session published itself.
 
     Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them; but as
-    long as something waits in the lane that carried it before, that one goes on, or messages would overtake each other.
+    long as a message of the topic waits in another lane, that one goes on, or messages would overtake each other. What
+    waits in the log is not looked at: which lane's backlog may hold a topic is remembered with the session.
     """
 
     __slots__ = (
         "_lanes",
+        "_topic",
         "identifiers",
         "lane",
         "others",
@@ -42,24 +44,26 @@ class Copy:
         "threshold",
     )
 
-    def __init__(self, session: Session, matching: list[Subscription]) -> None:
+    def __init__(self, session: Session, matching: list[Subscription], topic: bytes) -> None:
         self.session = session
+        self._topic = topic  # of no meaning to a copy with a single lane, which several topics share
         self._lanes = [one.lane for one in matching]
-        busy = [one for one in self._lanes if not one.idle]
-        self.lane = busy[0] if len(busy) == 1 else self._best()
+        self.lane = self._lanes[0] if len(matching) == 1 else self._carrier()
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
         foreign = [one for one in matching if not one.no_local]
         self.own: Copy | None = self
         if len(foreign) < len(matching):
-            self.own = Copy(session, foreign) if foreign else None
+            self.own = Copy(session, foreign, topic) if foreign else None
         self.choose()
 
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
-        if self.lane.idle:
-            self.lane = self._best()
+        if len(self._lanes) > 1:
+            best = self._best()
+            if self.lane is not best and not (self.lane.backlog and self.qos) and not self.lane.holds(self._topic):
+                self.lane = best
         self.others = tuple(one for one in self._lanes if one is not self.lane)
         self.threshold = min(one.threshold for one in self._lanes)
         if self.own is not None and self.own is not self:
@@ -67,6 +71,17 @@ class Copy:
         # A copy without anything of its own may share its bytes with others, and is not to be dropped.
         self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
         self.plain = self.simple and not (self.session.link is not None and self.session.link.paced)
+
+    def note(self, topic: bytes) -> None:
+        """It is about to be forgotten: remember where messages of the topic may wait."""
+        if self.lane.backlog:
+            self.session.note_carrier(topic, self.lane)
+
+    def _carrier(self) -> Lane:
+        before = self.session.carriers.pop(self._topic, None)
+        if before in self._lanes and before.backlog:
+            return before
+        return next((one for one in self._lanes if one.holds(self._topic)), None) or self._best()
 
     def _best(self) -> Lane:
         return min(self._lanes, key=lambda one: (one.klass, one.threshold))
@@ -196,7 +211,8 @@ class Routes:
         route = self.known.get(topic)
         if route is None:
             text = topic.decode()
-            route = Route(text, self.traffic.of(topic, text), self._copies(text), self._turns(text))
+            copies, turns = self._copies(topic, text), self._turns(topic, text)
+            route = Route(text, self.traffic.of(topic, text), copies, turns)
             if not text.startswith(("$SYS", "$firelane")):  # only topics that anybody may publish to take the short way
                 self._remember(topic, route)
         return route
@@ -220,20 +236,20 @@ class Routes:
         self._known_topics = TopicTree()
         self._known_bytes = 0
 
-    def _copies(self, topic: str) -> tuple[Copy, ...]:
+    def _copies(self, topic: bytes, text: str) -> tuple[Copy, ...]:
         by_session: dict[Session, list[Subscription]] = {}
-        for one in self._subscriptions.matching(topic):
-            if not one.partly or self._may_receive(one.session, topic):
+        for one in self._subscriptions.matching(text):
+            if not one.partly or self._may_receive(one.session, text):
                 by_session.setdefault(one.session, []).append(one)
-        return tuple(_copy(session, matching) for session, matching in by_session.items())
+        return tuple(_copy(session, matching, topic) for session, matching in by_session.items())
 
-    def _turns(self, topic: str) -> tuple[Turn, ...]:
+    def _turns(self, topic: bytes, text: str) -> tuple[Turn, ...]:
         turns = []
-        for group in self._group_filters.matching(topic):
+        for group in self._group_filters.matching(text):
             members = [
-                _copy(one.session, [one])
+                _copy(one.session, [one], topic)
                 for one in group.members
-                if not one.partly or self._may_receive(one.session, topic)
+                if not one.partly or self._may_receive(one.session, text)
             ]
             if members:
                 turns.append(Turn(group, members))
@@ -244,9 +260,7 @@ class Routes:
         self._known_topics.add(route.text, topic)
         self._known_bytes += route.size_bytes
         while self._known_bytes > MOST_REMEMBERED_BYTES:
-            _, oldest = self.known.popitem(last=False)
-            self._known_topics.remove(oldest.text)
-            self._known_bytes -= oldest.size_bytes
+            self._forget_one(next(iter(self.known)))
 
     def _forget(self, topic_filter: str) -> None:
         steps = list(islice(self._known_topics.steps(topic_filter), MOST_STEPS + 1))
@@ -259,17 +273,20 @@ class Routes:
 
     def _forget_one(self, topic: bytes) -> None:
         route = self.known.pop(topic)
+        for copy in route.copies:
+            if copy.session.stored:
+                copy.note(topic)
         self._known_topics.remove(route.text)
         self._known_bytes -= route.size_bytes
 
 
-def _copy(session: Session, matching: list[Subscription]) -> Copy:
+def _copy(session: Session, matching: list[Subscription], topic: bytes) -> Copy:
     """What a session gets; if only one subscription matches it is the same for all topics, and kept there."""
     if len(matching) > 1:
-        return Copy(session, matching)
+        return Copy(session, matching, topic)
     alone = matching[0]
     if alone.copy is None:
-        alone.copy = Copy(session, matching)
+        alone.copy = Copy(session, matching, topic)
     else:
         alone.copy.choose()
     return alone.copy

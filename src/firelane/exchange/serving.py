@@ -85,6 +85,8 @@ class Serving:
         if not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
             return True
         if delivery.qos:
+            if delivery.packet_id and session.again[0] is not delivery:
+                return True  # what is sent again keeps its order
             window = connection.window
             if delivery.lane.klass > session.best_class:
                 window -= _kept(window)
@@ -148,6 +150,8 @@ class Serving:
             self.unreadable[session] = str(problem)
             return
         session.stored -= 1
+        if not session.stored:
+            session.carriers.clear()
         delivery.order = self.numbers.next() << POSITION_BITS  # it stands in line from now on
         session.link.add(delivery, now)
 
@@ -189,6 +193,8 @@ class Serving:
                 return
         if delivery.qos and not delivery.packet_id:
             delivery.packet_id = session.next_packet_id()
+        elif delivery.qos:
+            self._sent_again(session)
         wire = self._wire(connection, delivery, now)
         if wire is None:
             self.drop(delivery, Dropped.TOO_LARGE)
@@ -210,6 +216,14 @@ class Serving:
         else:
             self.outboxes.after_commit.append((session.holding_until, connection, wire))
 
+    def _sent_again(self, session: Session) -> None:
+        """The next message that is to be sent again may wait in another lane."""
+        session.again.popleft()
+        for lane in session.blocked:
+            assert session.link is not None
+            session.link.step_in(lane)
+        session.blocked.clear()
+
     def account(self, delivery: Delivery, now: float) -> None:
         """Take the time of the link, and note how long the message took to get through."""
         lane = delivery.lane
@@ -226,10 +240,11 @@ class Serving:
             return
         delay_s = None
         if delivery.arrived:
-            if not lane.delays_s:
+            delays_s = lane.delays_s
+            if not delays_s:
                 self.timed.append(lane)
             delay_s = now - delivery.arrived + left_s + link.propagation_s
-            lane.delays_s.append(delay_s)
+            delays_s.append(delay_s)
         if message.weight:
             arrived = delivery.arrived or now
             self._record(lane, message, delivery.qos, arrived, delay_s, "delivered", message.weight)
@@ -266,6 +281,8 @@ class Serving:
         self.count_drop(lane, why, delivery.message, delivery.qos, delivery.arrived)
         if delivery.packet_id:
             lane.session.in_flight.pop(delivery.packet_id, None)
+            if delivery in lane.session.again:
+                lane.session.again.remove(delivery)
         if delivery.location:
             self.journal.done(lane.session, delivery)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from firelane.exchange.routes import Copy
 
 LAST_PACKET_ID = 65_535
+MOST_CARRIERS = 1000
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -66,7 +68,7 @@ class Session:
     client_id: str
     identity: Identity
     connection: Connection | None = None
-    link: Link | None = None  # while it is connected
+    link: Link | None = None  # that it sits on, or last sat on
     subscriber: str | None = None  # the scenario's name for it
     best_class: int = LOWEST  # of its lanes
     expiry_s: float = 0.0  # set with `lasts`
@@ -80,11 +82,13 @@ class Session:
 
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     lanes: dict[str, Lane] = field(default_factory=dict)
+    carriers: dict[bytes, Lane] = field(default_factory=dict)  # which lane's backlog may hold a topic, see Copy
     blocked: dict[Lane, None] = field(default_factory=dict)  # lanes that wait for the client to take more
     queued: int = 0  # messages that wait in memory
     stored: int = 0  # and in the log
     replaying: dict[Lane, None] = field(default_factory=dict)  # lanes with retained messages still to be sent
     in_flight: dict[int, Delivery] = field(default_factory=dict)
+    again: deque[Delivery] = field(default_factory=deque)  # of these: to be sent again, in this order
     last_packet_id: int = 0
     # QoS 2 messages from it that it has not released: packet identifier -> location and size of the record.
     received: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -112,6 +116,11 @@ class Session:
         if lane is None:
             lane = self.lanes[topic_filter] = Lane(self, topic_filter)
         return lane
+
+    def note_carrier(self, topic: bytes, lane: Lane) -> None:
+        """Remember in which of several lanes messages of a topic may wait in the log."""
+        if len(self.lanes) > 1 and len(self.carriers) < MOST_CARRIERS:
+            self.carriers[topic] = lane
 
     def rank(self) -> None:
         """See which class is its best."""
