@@ -298,7 +298,8 @@ class Broker:
 
     def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
         """A message with the next number."""
-        sequence = self.numbers.next()
+        numbers = self.numbers
+        numbers.last = sequence = numbers.last + 1
         if sequence < self._sampled_next:
             return Message(topic, payload, qos, retain, publisher, sequence)
         return self._sampled(topic, payload, qos, retain, publisher, sequence)

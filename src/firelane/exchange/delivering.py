@@ -224,7 +224,7 @@ class Delivering:
             connection.direct = session.holding_until <= self._journal.committed
         elif delivery.qos and lane.backlog:
             self._to_backlog(delivery)
-        elif not self._supersedes(delivery, link) and self._room_for(delivery, link, now):
+        elif (lane.by_topic is None or not self._supersedes(delivery, link)) and self._room_for(delivery, link, now):
             link.add(delivery, now)
             connection.direct = False
             if link.paced or not link.own:
@@ -235,8 +235,9 @@ class Delivering:
     def _supersedes(self, delivery: Delivery, link: Link) -> bool:
         """`keep: latest`: take the place of an older message of the same topic that still waits."""
         by_topic, message = delivery.lane.by_topic, delivery.message
-        if by_topic is None or delivery.qos:
+        if delivery.qos:
             return False
+        assert by_topic is not None
         assert message is not None
         older = by_topic.get(message.topic)
         if older is None:
@@ -252,6 +253,8 @@ class Delivering:
         """Make room on a full link: what has expired goes first, then what a client that takes nothing more has beyond
         its share, then the newest of the lowest class.
         """
+        if link.own and not link.full:
+            return True
         session = delivery.lane.session
         if session.blocked and session.queued >= link.share and not link.own:
             self._drop_expired(link, now)

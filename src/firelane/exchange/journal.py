@@ -72,7 +72,7 @@ class Journal:
             [(one.lane.session.number, one.qos, one.retain, one.identifiers) for one in due],
             message.sequence,
             0.0 if expires_at == NEVER else self._wall(expires_at),
-            publisher.number if publisher is not None else 0,
+            0 if publisher is None else publisher.number,
             packet_id,
             message.qos | message.retain << 2,
             message.topic,
@@ -80,14 +80,16 @@ class Journal:
             message.payload,
         )
         location = self.log.append(_MESSAGE, body)
-        size_bytes = len(body)
         for one in due:
-            one.location, one.size_bytes = location, size_bytes
-        if len(due) > 1 or (packet_id and due):
-            self._holders[location] = len(due) + (packet_id > 0)
+            one.location = location
+            one.size_bytes = len(body)
         if packet_id:
             assert publisher is not None
-            publisher.received[packet_id] = location, size_bytes
+            publisher.received[packet_id] = location, len(body)
+            if due:
+                self._holders[location] = len(due) + 1
+        elif len(due) > 1:
+            self._holders[location] = len(due)
 
     def keep(self, delivery: Delivery) -> None:
         """Write a delivery's message down, unless it is."""

@@ -150,7 +150,7 @@ class Replay:
     topics: Iterator[bytes | None] | None = None
 
 
-_NOTHING: deque[Delivery] = deque(maxlen=0)  # stands for an empty queue; most lanes never need one of their own
+NOTHING: deque[Delivery] = deque(maxlen=0)  # stands for an empty queue; most lanes never need one of their own
 _NO_BACKLOG = Backlog()
 
 
@@ -203,7 +203,7 @@ class Lane:
         self.drop_rate = 0.0
         self.threshold = 0  # a message is dropped whose hash lies below
 
-        self.queue = _NOTHING
+        self.queue = NOTHING  # its link puts deliveries there
         self.reliable = 0  # messages of QoS 1 and 2 among these
         self.moves = 0  # from class to class
         self.backlog = _NO_BACKLOG
@@ -253,18 +253,6 @@ class Lane:
         latest = need.keep == "latest"
         if latest != (self.by_topic is not None):
             self.by_topic = {} if latest else None
-
-    def put(self, delivery: Delivery) -> None:
-        """Let a delivery wait behind all others; whoever does this counts it."""
-        if self.queue is _NOTHING:
-            self.queue = deque()
-        self.queue.append(delivery)
-
-    def put_first(self, deliveries: list[Delivery]) -> None:
-        """Let deliveries wait before all others, in their order."""
-        if self.queue is _NOTHING:
-            self.queue = deque()
-        self.queue.extendleft(reversed(deliveries))
 
     def store(self, location: int, size_bytes: int) -> None:
         """Let a message wait in the log."""

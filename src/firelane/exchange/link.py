@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import defaultdict, deque
 
-from firelane.exchange.lane import Delivery, Lane
+from firelane.exchange.lane import NOTHING, Delivery, Lane
 from firelane.exchange.message import NEVER, Message
 from firelane.exchange.session import Session
 from firelane.scenario import model
@@ -91,7 +92,7 @@ class Link:
         self.stalled: dict[Session, None] = {}  # clients that take nothing more for now
         self.replaying: dict[Lane, None] = {}  # lanes that want retained messages when there is nothing else to do
         self._lines: dict[int, list[Entry]] = {}
-        self._newest: dict[int, list[tuple[int, int, Lane]]] = {}  # arrivals of a class: order, moves, lane
+        self._newest: dict[int, list[tuple[int, int, Lane]]] = defaultdict(list)  # of a class: order, moves, lane
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
         self._counts = [0] * MOST_PRIORITIES  # messages of a class, also of lanes that are blocked
         self._expiring: list[tuple[float, int, int, Delivery]] = []
@@ -143,17 +144,17 @@ class Link:
 
     def add(self, delivery: Delivery, now: float) -> None:
         """Let a delivery wait in its lane."""
-        lane = delivery.lane
+        lane, message = delivery.lane, delivery.message
         if not self.mask and self.free_at < now:
             self.free_at = now  # it was idle, which earns nothing
-        lane.put(delivery)
+        if lane.queue is NOTHING:
+            lane.queue = deque()
+        lane.queue.append(delivery)
         self._came(delivery)
-        klass, message = lane.klass, delivery.message
-        newest = self._newest.get(klass)
-        if newest is None:
-            newest = self._newest[klass] = []
+        klass = lane.klass
+        newest = self._newest[klass]
         newest.append((delivery.order, lane.moves, lane))
-        if len(newest) > 4 * self._counts[klass] + SPARE_NOTES:
+        if len(newest) > 4 * self._counts[klass] + SPARE_NOTES:  # most have been sent by now
             newest[:] = [one for one in newest if _still_waits(*one)]
         if message is not None and message.expires_at != NEVER:
             self._note_expiry(delivery, message.expires_at)
@@ -170,8 +171,10 @@ class Link:
     def add_first(self, deliveries: list[Delivery]) -> None:
         """Let deliveries of one lane that were sent before wait in front of all others of theirs."""
         lane = deliveries[0].lane
-        lane.put_first(deliveries)
-        self._newest.setdefault(lane.klass, [])[:0] = [(one.order, lane.moves, lane) for one in deliveries]
+        if lane.queue is NOTHING:
+            lane.queue = deque()
+        lane.queue.extendleft(reversed(deliveries))
+        self._newest[lane.klass][:0] = [(one.order, lane.moves, lane) for one in deliveries]
         for delivery in deliveries:
             self._came(delivery)
         if not lane.blocked:
@@ -218,11 +221,12 @@ class Link:
 
     def take(self, lane: Lane) -> Delivery:
         """The first delivery of the lane whose turn it is."""
-        delivery = lane.queue.popleft()
+        queue = lane.queue
+        delivery = queue.popleft()
         self._gone(delivery)
         line = self._lines[lane.klass]
-        if lane.queue:
-            lane.entry = entry = (lane.queue[0].order, lane.number, lane)
+        if queue:
+            lane.entry = entry = (queue[0].order, lane.number, lane)
             heapq.heapreplace(line, entry)
         else:
             heapq.heappop(line)
@@ -260,7 +264,7 @@ class Link:
         self._counts[lane.klass] -= count
         self._counts[klass] += count
         lane.klass = klass
-        newest = self._newest.setdefault(klass, [])
+        newest = self._newest[klass]
         lane.moves += 1  # what was noted of it before counts no more
         newest += [(one.order, lane.moves, lane) for one in lane.queue]
         self._unsorted.add(klass)

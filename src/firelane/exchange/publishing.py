@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _SUCCESS = {1: bytes((Kind.PUBACK << 4, 2)), 2: bytes((Kind.PUBREC << 4, 2))}
 _ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
-_PUBACK = _SUCCESS[1]
+_PUBACK, _PUBACK_NOBODY = _SUCCESS[1], bytes((Kind.PUBACK << 4, 3))
+_NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
@@ -125,28 +126,26 @@ def accept(
 
 def accept_quickly(
     broker: Broker, connection: Connection, topic: bytes, payload: bytes, route: Route, packet_id: bytes, now: float
-) -> bool:
-    """Take in a message of QoS 1 that may be published and has nothing of its own; False if it must go the long way."""
-    journal = broker.journal
-    if (
-        packet_id == _NO_IDENTIFIER
-        or connection.deferred
-        or connection.unacknowledged >= broker.limits.inflight
-        or journal.refusing
-    ):
-        return False
+) -> bytes | None:
+    """Take in a message of QoS 1 that may be published and has nothing of its own, while the log is not refusing.
+
+    Returns its PUBACK, to be given to `answer`, or None if it must go the long way.
+    """
+    if packet_id == _NO_IDENTIFIER or connection.unacknowledged >= broker.limits.inflight or connection.deferred:
+        return None
     message = broker.new_message(topic, payload, 1, False, connection.session)
-    log = journal.log
-    written = log.appended
-    takers = broker.delivering.deliver_reliably(message, route, now)
-    if log.appended != written and journal.durable:
-        connection.last_record = log.appended
-    if takers or connection.version != V5:
-        broker.outboxes.write_committed(connection, _PUBACK + packet_id, connection.last_record)
-    else:
-        connection.unacknowledged += 1
-        _acknowledge(broker, connection, 1, int.from_bytes(packet_id), Reason.NO_MATCHING_SUBSCRIBERS)
-    return True
+    if broker.delivering.deliver_reliably(message, route, now) or connection.version != V5:
+        return _PUBACK + packet_id
+    return _PUBACK_NOBODY + packet_id + _NOBODY
+
+
+def answer(broker: Broker, connection: Connection, answers: list[bytes], written: int) -> None:
+    """Acknowledge messages that were taken in quickly; the log was `written` so far before they came."""
+    journal = broker.journal
+    if journal.durable and journal.log.appended != written:
+        connection.last_record = journal.log.appended
+    broker.counts.packets_sent += len(answers) - 1  # they are written as one
+    broker.outboxes.write_committed(connection, b"".join(answers), connection.last_record)
 
 
 def hand_on(

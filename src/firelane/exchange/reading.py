@@ -51,8 +51,12 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
     known, deliver, new_message = broker.routes.known, broker.delivering.deliver, broker.new_message
     acknowledged, accept_quickly = broker.answering.acknowledged, publishing.accept_quickly
     v5, allowed, fast = connection.version == V5, connection.allowed, connection.fast
-    session = connection.session
-    packets = messages = quick = quick_bytes = answers = 0
+    session, log_takes = connection.session, not broker.journal.refusing
+    packets = messages = quick = quick_bytes = 0
+    answers: list[bytes] = []
+    offence: PacketError | None = None
+    answered, log = False, broker.journal.log
+    written = log.appended
     try:
         while end - at > 1:
             first, length = data[at], data[at + 1]
@@ -91,17 +95,23 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                             at = stop
                             continue
                         packet_id = data[rest - 2 : rest]
-                        if accept_quickly(broker, connection, topic, payload, route, packet_id, now):
-                            quick += 1
-                            quick_bytes += len(payload)
-                            at = stop
-                            continue
+                        if log_takes:
+                            answer = accept_quickly(broker, connection, topic, payload, route, packet_id, now)
+                            if answer is not None:
+                                answers.append(answer)
+                                quick += 1
+                                quick_bytes += len(payload)
+                                at = stop
+                                continue
                 elif first == _PUBACK and length == 2:  # without a reason
                     assert session is not None
                     acknowledged(session, data[body] << 8 | data[body + 1])
-                    answers += 1
+                    answered = True
                     at = stop
                     continue
+            if answers:  # before whatever this packet is answered with
+                publishing.answer(broker, connection, answers, written)
+                answers, written = [], log.appended
             if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
                 if not publishing.handle_publish(broker, connection, first & 15, data[body:stop], now):
                     broker.stall(connection, now + STALL_S)
@@ -117,8 +127,12 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                 session = connection.session
             at = stop
     except PacketError as problem:
-        _offended(broker, connection, problem, now)
-    if answers and session is not None:
+        offence = problem
+    if answers:
+        publishing.answer(broker, connection, answers, written)
+    if offence is not None:
+        _offended(broker, connection, offence, now)
+    if answered and session is not None:
         broker.answering.window_opened(session, now)
     counts = broker.counts
     counts.publish_received += quick

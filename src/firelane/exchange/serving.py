@@ -43,7 +43,8 @@ class Serving:
         committed = self.journal.committed
         if link.hungry:
             self._feed(link, now)
-        while link.mask and link.may_start(now):
+        unpaced = not link.paced
+        while link.mask and (unpaced or link.may_start(now)):
             lane = link.first()
             if lane is None:
                 break

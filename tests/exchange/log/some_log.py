@@ -4,7 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from firelane.exchange.log import Log
+from firelane.exchange.log import Log, files, writer
 
 
 def opened(folder: Path, *, cap_bytes=1_000_000, segment_bytes=200, sync=True, start=True):
@@ -46,6 +46,17 @@ def until(condition, within_s=30.0):
     while not condition():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.001)
+
+
+def patch_syncs(monkeypatch, sync):
+    """Have `sync` called with the open file wherever a log waits for the disk."""
+
+    def write_durably(file, data, offset):
+        files.write_all(file, data, offset)
+        sync(file)
+
+    monkeypatch.setattr(writer, "sync_data", sync)
+    monkeypatch.setattr(writer, "write_durably", write_durably)
 
 
 class Gate:

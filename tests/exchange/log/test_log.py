@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from some_log import Gate, commit, contents, filled, opened, until
+from some_log import Gate, commit, contents, filled, opened, patch_syncs, until
 
 from firelane.errors import FirelaneError, StoreError
 from firelane.exchange.log import Log, Recovery, writer
@@ -96,7 +96,7 @@ def test_what_comes_during_a_sync_goes_together_in_the_next_batch_without_anothe
     log, _ = opened(tmp_path, segment_bytes=10_000, start=False)
     log.append(1, b"")
     commit_of_header_and_first = log.appended
-    monkeypatch.setattr(writer, "sync_data", gate)
+    patch_syncs(monkeypatch, gate)
     log.start(positions.append)
     log.flush()
     gate.wait()  # the header of the segment
@@ -207,7 +207,7 @@ def test_nothing_waits_for_the_disk_without_sync(tmp_path, monkeypatch):
     def never(_):
         raise AssertionError("synced")
 
-    monkeypatch.setattr(writer, "sync_data", never)
+    patch_syncs(monkeypatch, never)
     monkeypatch.setattr(writer, "sync_folder", never)
     log, _ = opened(tmp_path, sync=False)
     with log:

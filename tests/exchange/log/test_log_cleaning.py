@@ -8,9 +8,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from some_log import Gate, commit, contents, filled, opened
+from some_log import Gate, commit, contents, filled, opened, patch_syncs
 
-from firelane.exchange.log import writer
 from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES
 
 PUT, END = 1, 2
@@ -62,7 +61,7 @@ def test_a_dropped_segment_is_deleted_only_after_what_was_saved_from_it_is_synce
     log.append(PUT, bytes(20))
     commit(log)
     gate = Gate()
-    monkeypatch.setattr(writer, "sync_data", gate)
+    patch_syncs(monkeypatch, gate)
     ((location, kind, body),) = log.segment_records(1)
     assert location == first
     log.append(kind, body)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from some_log import commit, contents, opened, until
+from some_log import commit, contents, opened, patch_syncs, until
 
 from firelane.errors import StoreError
 from firelane.exchange.log import files, writer
@@ -38,7 +38,13 @@ class Broken:
 
 @pytest.mark.parametrize(
     ("part", "code"),
-    [("sync_data", errno.EIO), ("sync_folder", errno.EIO), ("write_all", errno.ENOSPC), ("segment_path", errno.EMFILE)],
+    [
+        ("sync_data", errno.EIO),
+        ("sync_folder", errno.EIO),
+        ("write_all", errno.ENOSPC),
+        ("write_durably", errno.EIO),
+        ("segment_path", errno.EMFILE),
+    ],
 )
 def test_whatever_fails_is_told_tried_again_and_loses_nothing(tmp_path, monkeypatch, part, code):
     told, broken = [], Broken(getattr(writer, part), code)
@@ -68,7 +74,7 @@ def test_a_batch_that_failed_half_way_is_taken_back(tmp_path, monkeypatch):
         commit(log)
         size = (tmp_path / "00000001.log").stat().st_size
         broken = Broken(writer.sync_data, errno.EIO)
-        monkeypatch.setattr(writer, "sync_data", broken)
+        patch_syncs(monkeypatch, broken)
         log.append(*RECORDS[1])
         log.flush()
         until(lambda: log.failed)
@@ -79,8 +85,9 @@ def test_a_batch_that_failed_half_way_is_taken_back(tmp_path, monkeypatch):
 
 
 def test_writes_that_take_only_a_part_are_continued(tmp_path, monkeypatch):
-    real = os.pwrite
+    real, real_durably = os.pwrite, os.pwritev
     monkeypatch.setattr(files.os, "pwrite", lambda file, data, offset: real(file, data[:7], offset))
+    monkeypatch.setattr(files.os, "pwritev", lambda file, data, *rest: real_durably(file, [data[0][:7]], *rest))
     log, _ = opened(tmp_path)
     with log:
         for record in RECORDS:
@@ -94,7 +101,7 @@ def test_writes_that_take_only_a_part_are_continued(tmp_path, monkeypatch):
 def test_closing_while_nothing_can_be_written_says_what_is_lost(tmp_path, monkeypatch, start):
     log, _ = opened(tmp_path, segment_bytes=100_000, start=start)
     log.append(*RECORDS[0])
-    monkeypatch.setattr(writer, "write_all", Broken(writer.write_all, errno.ENOSPC))
+    monkeypatch.setattr(writer, "write_durably", Broken(writer.write_durably, errno.ENOSPC))
     with pytest.raises(StoreError, match=r"the last 59 bytes were not written .*No space left"):
         log.close()
     monkeypatch.undo()

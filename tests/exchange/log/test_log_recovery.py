@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from some_log import commit, contents, filled, opened
+from some_log import commit, contents, filled, opened, patch_syncs
 
 from firelane.errors import StoreError
 from firelane.exchange.log import Log, Recovery, record, writer
@@ -258,7 +258,7 @@ class PowerCut:
         self.check = lambda: None
         self.synced = {}
         self.names = {}
-        monkeypatch.setattr(writer, "sync_data", self.sync_data)
+        patch_syncs(monkeypatch, self.sync_data)
         monkeypatch.setattr(writer, "sync_folder", self.sync_folder)
 
     def sync_data(self, file):

@@ -85,11 +85,15 @@ class Log:
 
     def append(self, kind: int, body: bytes) -> int:
         """Put a record behind all others and return its location; it is kept once `committed` reaches `appended`."""
-        size = FRAME_BYTES + len(body)
-        if self._end + size > self._limit:
-            self._next_segment(size)
+        length = len(body)
+        size = FRAME_BYTES + length
         location = self._end
-        self._data += FRAME.pack(len(body), crc32(body, KIND_CRC[kind]), kind) + body
+        if location + size > self._limit:
+            self._next_segment(size)
+            location = self._end
+        data = self._data
+        data += FRAME.pack(length, crc32(body, KIND_CRC[kind]), kind)
+        data += body
         self._end = location + size
         self.appended += size
         return location

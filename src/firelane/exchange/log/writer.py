@@ -1,6 +1,7 @@
 """The thread that writes a log: a batch at a time, synced, tried again for as long as it takes.
 
-While one batch is being synced the next one gathers, so the slower the disk, the larger the batches (group commit).
+While one batch is being synced the next one gathers, so the slower the disk, the larger the batches (group commit);
+when a lot comes, the thread itself waits a little, so that a fast disk does not make them small.
 A segment is synced to its end before the next one is created, so a crash can tear the last segment only.
 
 A full disk. What frees room, the deletion of dead segments, has to wait for the records that made them dead to be
@@ -10,7 +11,7 @@ set, so that nothing new takes this room and it is left for the records that end
 written, and with twice the size of the spare free it is made again and `failed` is over. It does not count in the
 bytes of the log; one that an earlier run left is used; and that it cannot be made is no failure.
 
-The thread shares the interpreter with its caller and has to get hold of it three times for each batch. A caller that is
+The thread shares the interpreter with its caller and has to get hold of it twice for each batch. A caller that is
 busy should set `sys.setswitchinterval` to about 0.1 ms; with Python's 5 ms a commit may wait for tenths of a second.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,12 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firelane.errors import printable
-from firelane.exchange.log.files import segment_path, sync_data, sync_folder, write_all
+from firelane.exchange.log.files import segment_path, sync_data, sync_folder, write_all, write_durably
 from firelane.exchange.log.record import HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched
 from firelane.exchange.log.spare import Spare
 
 RETRY_S = 1.0
 VOUCH_BYTES = 1_000_000
+MUCH_BYTES = 4096  # in one batch: when as much comes again and again, fewer and larger batches take less time
+GATHER_S = 0.002
 OFFSET = 0xFFFF_FFFF
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -158,6 +162,8 @@ class Writer:
                 self._batches.popleft()
                 self.written_to, self.committed = batch.end, batch.position
             self._on_commit(batch.position)
+            if self._batches and len(batch.data) > MUCH_BYTES:
+                time.sleep(GATHER_S)
         while self._drop_due():
             self._delete(self._drops[0][1])
             self._drops.popleft()
@@ -179,9 +185,10 @@ class Writer:
         if self._sync and offset - self._vouched >= VOUCH_BYTES:
             self._vouch(offset)
         try:
-            write_all(self._file, batch.data, offset)
             if self._sync:
-                sync_data(self._file)
+                write_durably(self._file, batch.data, offset)
+            else:
+                write_all(self._file, batch.data, offset)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._file, offset)
@@ -211,13 +218,12 @@ class Writer:
         try:
             if self._sync and self._end:
                 self._vouch(self._end & OFFSET)
-                sync_data(self._file)
         finally:
             file, self._file, self._end = self._file, -1, 0
             os.close(file)
 
     def _vouch(self, offset: int) -> None:
-        write_all(self._file, pack_vouched(offset), VOUCHED_AT)
+        write_durably(self._file, pack_vouched(offset), VOUCHED_AT)
         self._vouched = offset
 
     def _delete(self, number: int) -> None:
