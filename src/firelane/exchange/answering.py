@@ -31,7 +31,10 @@ class Answering:
             self._answered(session, delivery)
         del session.in_flight[packet_id]
         delivery.lane.done += 1
-        self._finished(session, delivery)
+        if delivery.location:
+            self._journal.done(session, delivery)
+        if session.connection is not None:
+            session.connection.window_used -= 1
 
     def received(self, session: Session, packet_id: int) -> Reason:
         """PUBREC: the client owns it now; PUBREL follows when the log says so."""
@@ -61,8 +64,8 @@ class Answering:
         del session.in_flight[packet_id]
         if self._journal.keeps(session):
             self._journal.completed(session, packet_id)
-        delivery.location = 0
-        self._finished(session, delivery)
+        if session.connection is not None:
+            session.connection.window_used -= 1
 
     def _answered(self, session: Session, delivery: Delivery) -> None:
         """A client may answer what it was sent on an earlier connection; then it need not be sent again."""
@@ -71,12 +74,6 @@ class Answering:
         session.link.remove(delivery)
         session.again.remove(delivery)
         session.connection.window_used += 1
-
-    def _finished(self, session: Session, delivery: Delivery) -> None:
-        if delivery.location:
-            self._journal.done(session, delivery)
-        if session.connection is not None:
-            session.connection.window_used -= 1
 
     def window_opened(self, session: Session, now: float) -> None:
         """More messages may be under way: the best lane that waits for this stands in line again, then the next."""

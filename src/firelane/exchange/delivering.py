@@ -161,6 +161,16 @@ class Delivering:
         route.seen.count(len(message.payload))
         due: list[Delivery] = []
         copies = route.copies
+        if len(copies) == 1 and copies[0].simple and not (route.groups or packet_id):  # the common case
+            delivery = _due(copies[0], message, 0, now)
+            lane = delivery.lane
+            if delivery.qos and self._needs_log(lane):
+                self._journal.keep(delivery)
+            lane.due += 1
+            self._accept(delivery, now)
+            if self._touched:
+                self._serve_touched(now)
+            return 1
         if len(copies) > 1:
             start = message.sequence % len(copies)
             copies = copies[start:] + copies[:start]

@@ -93,9 +93,26 @@ class Journal:
 
     def keep(self, delivery: Delivery) -> None:
         """Write a delivery's message down, unless it is."""
-        if not delivery.location:
-            assert delivery.message is not None
-            self.message(delivery.message, [delivery])
+        message = delivery.message
+        if delivery.location:
+            return
+        assert message is not None
+        if delivery.identifiers or message.expires_at != NEVER:
+            self.message(message, [delivery])
+            return
+        publisher = message.publisher
+        body = records.write_message_for_one(
+            delivery.lane.session.number,
+            delivery.qos | delivery.retain << 2,
+            message.sequence,
+            0 if publisher is None else publisher.number,
+            message.qos | message.retain << 2,
+            message.topic,
+            message.properties,
+            message.payload,
+        )
+        delivery.location = self.log.append(_MESSAGE, body)
+        delivery.size_bytes = len(body)
 
     def load(self, lane: Lane, location: int, size_bytes: int) -> Delivery:
         """A message from the log, as this lane's session is to get it."""
@@ -149,11 +166,11 @@ class Journal:
         return self.appended
 
     def _release(self, holder: int, location: int, size_bytes: int) -> None:
-        if location in self.watched:
+        if self.watched and location in self.watched:
             self.watched[location].discard(holder)
-        holders = self._holders.get(location)
+        holders = self._holders.get(location) if self._holders else None
         if holders is None:
-            if location in self._moved:
+            if self._moved and location in self._moved:
                 place = self._moved.pop(location)
                 location, size_bytes = place.location, place.size_bytes
             self.log.release(location, size_bytes)

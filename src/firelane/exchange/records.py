@@ -82,21 +82,22 @@ def write_message(
     payload: bytes,
 ) -> bytes:
     """The body of a MESSAGE or RETAINED record: who is owed it (as Owed has it), then the fields of StoredMessage."""
-    count, topic_length, properties_length = len(owed), len(topic), len(properties)
-    if count == 1 and not owed[0][3]:  # the common case
-        number, qos, retain, _ = owed[0]
-        head = _MESSAGE_FOR_ONE.pack(
-            sequence, expires_at, publisher, packet_id, flags, 1, topic_length, properties_length,
-            number, qos | retain << 2,
-        )  # fmt: skip
-        return b"".join((head, topic, properties, payload))
-    head = _MESSAGE.pack(sequence, expires_at, publisher, packet_id, flags, count, topic_length, properties_length)
+    head = _MESSAGE.pack(sequence, expires_at, publisher, packet_id, flags, len(owed), len(topic), len(properties))
     numbers = array("I", [one[0] for one in owed]).tobytes()
     each = bytes([qos | retain << 2 | (_HAS_IDENTIFIERS if several else 0) for _, qos, retain, several in owed])
     identifiers = b"".join(
         [bytes((min(len(one[3]), 255),)) + array("I", one[3][:255]).tobytes() for one in owed if one[3]]
     )
     return b"".join((head, numbers, each, identifiers, topic, properties, payload))
+
+
+def write_message_for_one(
+    number: int, owed_flags: int, sequence: int, publisher: int, flags: int,
+    topic: bytes, properties: bytes, payload: bytes,
+) -> bytes:  # fmt: skip
+    """The same for one session, without identifiers, of a message that does not expire: the common case."""
+    head = _MESSAGE_FOR_ONE.pack(sequence, 0.0, publisher, 0, flags, 1, len(topic), len(properties), number, owed_flags)
+    return b"".join((head, topic, properties, payload))
 
 
 def read_message(body: bytes) -> StoredMessage:
