@@ -35,8 +35,8 @@ class FakeExchange:
         self.plan = plan
         self.applied.append(plan)
 
-    def metrics(self):
-        return self.measured
+    def read(self):
+        return SimpleNamespace(metrics=lambda: self.measured)
 
     def override_need(self, subscriber, topic_filter, need):
         self.overrides.append((subscriber, topic_filter, need))

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from firelane.demo.arrivals import Arrivals, Row
-from firelane.demo.brokers import Counts
 from firelane.demo.fire import ALARMS, KINDS, LOAD, RECORDS, VIDEO, draw_fire, without_needs
 from firelane.demo.outcome import Demo, outcome
 from firelane.demo.picture import draw
@@ -18,6 +17,7 @@ from firelane.demo.screen import Screen, Snapshot, show_outcome, summary
 from firelane.scenario.model import wire_bytes
 from firelane.scenario.plan import plain_plan
 from firelane.scenario.utility import utilities
+from firelane.served import Counts
 
 SECONDS = 10.0
 PROPAGATION_S = 0.002

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+
+from child_processes import children, running
 
 pytestmark = pytest.mark.slow
 
@@ -25,26 +26,6 @@ def start(folder, *arguments):
         return subprocess.Popen(command, **pipes, text=True, cwd=folder, env={**os.environ, "TMPDIR": str(folder)})
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def children(pid):
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = path.read_text().rpartition(")")[2].split()[1]
-        except OSError:  # it has just ended
-            continue
-        if int(parent) == pid:
-            found.add(int(path.parent.name))
-    return found
-
-
-def running(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def brokers_of(demo):
@@ -143,6 +124,8 @@ def test_the_exchanges_end_with_the_demo_however_it_ends(tmp_path, ended_by):
     _, err = demo.communicate(timeout=PATIENCE_S)
     if ended_by != signal.SIGKILL:
         assert (demo.returncode, err) == (130, "firelane: interrupted\n")
+        assert not any(running(pid) for pid in brokers)
+        assert list(tmp_path.iterdir()) == []
     deadline = time.monotonic() + PATIENCE_S
     while any(running(pid) for pid in brokers):
         assert time.monotonic() < deadline

@@ -5,51 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import a_plan
+from thin_link import (
+    BPS,
+    SERVICE_S,
+    a_link,
+    body,
+    control_packets_take_no_time,  # noqa: F401  (a fixture that every test here uses)
+    on_one_link,
+    played,
+)
 
 from firelane.errors import PlanError, StoreError
 from firelane.exchange import link as link_module
 from firelane.exchange.lane import EVERYTHING, Dropped, hash64
 from firelane.exchange.link import SPARE_NOTES
 from firelane.mqtt.packets import Kind, Ping, Subscription
-from firelane.scenario.model import Link, Match, Need, Subscriber
-
-BPS = 80_000.0  # ten bytes a millisecond
-SERVICE_S = 0.1  # of a message of 1000 bytes
-
-
-def a_link(**fields):
-    return Link(**{"bandwidth_bps": BPS, "pace": 1.0, "overhead_bytes": 0.0, **fields})
-
-
-def on_one_link(*names, link=None, **needs):
-    subscribers = {
-        name: Subscriber(link="thin", match=Match(client_id=name), subscribes=needs.get(name, {})) for name in names
-    }
-    return {"links": {"thin": link or a_link()}, "subscribers": subscribers}
-
-
-def played(desk, seconds, *lines):
-    """What arrives when: time passes in steps of a tenth of a service time."""
-    arrived = []
-    steps = round(seconds / SERVICE_S * 10)
-    start = desk.now
-    for step in range(steps + 1):
-        desk.now = start + step * SERVICE_S / 10
-        desk.broker.wake(desk.now)
-        desk.settle()
-        for line in lines:
-            arrived += [(round((desk.now - start) / SERVICE_S, 1), one.payload[:1].decode()) for one in line.messages()]
-    return arrived
-
-
-def body(letter):
-    return letter.encode() * 1000
-
-
-@pytest.fixture(autouse=True)
-def control_packets_take_no_time(monkeypatch):
-    """Or times would not be round."""
-    monkeypatch.setattr(link_module, "MOST_CONTROL_S", 0.0)
+from firelane.scenario.model import Need
 
 
 @pytest.fixture

@@ -8,18 +8,13 @@ chance, so two points are three standard deviations. With any schedule the chanc
 from __future__ import annotations
 
 import fcntl
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from child_processes import children
 from firelane.errors import FirelaneError
 from firelane.metrics import DROP_REASONS
 from firelane.mqtt.decode import decode, frame
@@ -44,10 +39,10 @@ from firelane.reproduce.firedex.runs import Case
 from firelane.reproduce.live import WARM_UP, from_metrics, replay, run, schedule, typical
 from firelane.reproduce.live.attempt import _check
 from firelane.reproduce.live.clients import connected
-from firelane.reproduce.live.exchange import served
 from firelane.scenario import from_data
 from firelane.scenario.plan import plain_plan
 from firelane.scenario.routes import routes
+from firelane.served import Counts, served
 from firelane.tune import tune
 from live.lanes.load import LOCK
 
@@ -93,24 +88,6 @@ def alone():
     with LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def children():
-    """The processes that this one has started and that are still there."""
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
-
-
-def ended(pid, within_s=10.0):
-    """Whether a process is gone, or at most waits for whoever inherited it."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 # --------------------------------------------------------------------------------------- what is sent
@@ -262,7 +239,7 @@ def test_achieved_utility_is_within_two_points_of_the_promise(drops, drawn, foun
     assert children() <= before
     rate, counts = one["utility"]["rate"], one["counts"]
     print(drops, rate, {name: one[name] for name in ("processor_share", "late_p99_s", "attempts")})
-    assert counts["due"] == counts["delivered"] + counts["dropped"] + counts["queued"]
+    assert counts["due"] == counts["delivered"] + sum(counts["dropped"].values()) + counts["queued"]
     assert counts["queued"] == 0
     assert one["received"] == counts["delivered"]
     assert counts["due"] == sum(due_of(typical(drawn)))
@@ -292,7 +269,7 @@ def test_the_law_holds_over_rest_while_messages_wait(small):
             counts = exchange.counts()
             rows = exchange.metrics()["subscriptions"]
         assert counts.queued > 0
-        assert counts.due == counts.delivered + counts.dropped + counts.queued
+        assert counts.due == counts.delivered + counts.dropped_total + counts.queued
         assert counts.due == sum(due_of_small(sent))
         for row in rows:
             due, delivered = (round(row[name] * row["window_s"]) for name in ("offered_hz", "delivered_hz"))
@@ -305,12 +282,11 @@ def due_of_small(sent):
 
 
 def test_a_run_that_lost_count_is_an_error():
-    from firelane.reproduce.live.exchange import Counts
-
-    _check(Counts(due=10, delivered=7, dropped=3, queued=0), 7)
+    dropped = {"policy": 2, "overflow": 1}
+    _check(Counts(due=10, delivered=7, dropped=dropped, queued=0), 7)
     for delivered, received in ((6, 6), (7, 6), (8, 8)):
         with pytest.raises(FirelaneError, match="lost count"):
-            _check(Counts(due=10, delivered=delivered, dropped=3, queued=0), received)
+            _check(Counts(due=10, delivered=delivered, dropped=dropped, queued=0), received)
 
 
 @pytest.mark.slow
@@ -321,47 +297,6 @@ def test_a_run_that_was_held_up_is_repeated_but_not_for_ever(small, monkeypatch)
         one = run(schedule(small, seconds=0.5, seed=1), plain_plan(small), progress=steps.append)
     assert one.attempts == 3
     assert 0 < sum(steps) <= 150 + 5 * np.sqrt(150)
-
-
-@pytest.mark.slow
-def test_the_exchange_ends_whatever_goes_wrong(small):
-    with pytest.raises(ZeroDivisionError), served(small.scenario, plain_plan(small)) as exchange:
-        raise ZeroDivisionError
-    assert ended(exchange.pid, within_s=0.1)
-
-
-@pytest.mark.slow
-def test_the_exchange_ends_when_whoever_started_it_is_killed(small, tmp_path):
-    from firelane.scenario.save import save
-
-    save(small.scenario, tmp_path / "small.yaml")
-    script = (
-        "import sys, time; from firelane.scenario import load; from firelane.scenario.routes import routes\n"
-        "from firelane.scenario.plan import plain_plan; from firelane.reproduce.live.exchange import served\n"
-        "network = routes(load(sys.argv[1]))\n"
-        "with served(network.scenario, plain_plan(network)) as exchange:\n"
-        "    print(exchange.pid, flush=True); time.sleep(60)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "small.yaml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)}) as process:
-        try:
-            pid = int(process.stdout.readline())
-        finally:
-            process.kill()
-    try:
-        assert ended(pid)
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_an_exchange_that_cannot_start_says_why_in_one_line(small, monkeypatch):
-    before = children()
-    monkeypatch.setattr("firelane.reproduce.live.exchange.SETTINGS", ("durability=nonsense",))
-    with pytest.raises(FirelaneError, match=r"did not start: .*durability"), served(small.scenario, plain_plan(small)):
-        pass
-    assert children() <= before
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.fields import string, variable
 from firelane.mqtt.packets import V5, Connack, Connect, Disconnect, Kind, Packet, Suback, Subscribe, Subscription
+from firelane.served import HOST
 
-HOST = "127.0.0.1"
 ANSWER_S = 30.0
 MOST_BYTES = 1_000_000
 NUMBER = struct.Struct(">I")  # at the start of every payload

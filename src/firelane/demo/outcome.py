@@ -10,8 +10,8 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats
 from firelane.demo.arrivals import Arrivals
-from firelane.demo.brokers import Counts
 from firelane.demo.fire import ALARMS, KINDS, Fire
+from firelane.served import Counts
 
 PLAIN, FIRELANE = "plain", "firelane"
 STEP_S = 1.0  # of what is shown over time

@@ -86,9 +86,6 @@ class Answering:
         link.replaying.update(session.replaying)
         for _ in range(len(session.blocked)):
             best = min(session.blocked, key=lambda one: (one.klass, one.queue[0].order if one.queue else 0))
-            del session.blocked[best]
-            if not session.blocked:
-                link.stalled.pop(session, None)
             link.step_in(best)
             if best.queue:
                 self._serving.serve(link, now)
@@ -117,13 +114,9 @@ class Answering:
     def sit_on(self, session: Session, link: Link, now: float) -> None:
         """A session changes its link, with all that waits for it."""
         before, session.link = session.link, link
-        session.blocked.clear()
         if before is not None:
-            before.stalled.pop(session, None)
-            for lane in session.lanes.values():
-                before.replaying.pop(lane, None)
-                before.hungry.pop(lane, None)
-                for delivery in before.clear(lane):
+            for deliveries in before.leave(session).values():
+                for delivery in deliveries:
                     link.add(delivery, now)
 
     def detach(self, session: Session) -> None:
@@ -132,17 +125,12 @@ class Answering:
         assert link is not None
         session.connection = None
         session.again.clear()
-        session.blocked.clear()
-        link.stalled.pop(session, None)
-        for lane in session.lanes.values():
-            if lane.queue:
-                self._put_away(link.clear(lane), lane, session)
-            lane.blocked = False
-            link.replaying.pop(lane, None)
-            link.hungry.pop(lane, None)
-            if not session.durable:
+        for lane, deliveries in link.leave(session).items():
+            self._put_away(deliveries, lane, session)
+        if not session.durable:
+            for lane in session.replaying:
                 lane.replay = None
-                session.replaying.pop(lane, None)
+            session.replaying.clear()
         for delivery in session.in_flight.values():
             if delivery.location:
                 delivery.message = None
@@ -156,10 +144,11 @@ class Answering:
                 self._serving.drop(delivery, Dropped.DISCONNECTED)
                 continue
             self._journal.keep(delivery)
+            assert delivery.message is not None
+            session.stored_one(delivery.message.topic, lane)
             waiting.append((delivery.location, delivery.size_bytes))
         if waiting:
             lane.store_first(waiting)
-            session.stored += len(waiting)
 
     def forget(self, session: Session, now: float) -> None:
         """A session has ended: everything it was still owed is dropped, and counted."""

@@ -26,7 +26,7 @@ from firelane.exchange.delivering import Delivering
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import Lane
 from firelane.exchange.links import Links
-from firelane.exchange.measuring import Measuring
+from firelane.exchange.measuring import Measuring, Reading
 from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
 from firelane.exchange.needs import NeedError, Needs, asked
 from firelane.exchange.outboxes import Outboxes
@@ -39,7 +39,6 @@ from firelane.exchange.session import Session, Subscription, Totals
 from firelane.exchange.telemetry import Recorder
 from firelane.exchange.telemetry.recorder import NO_MORE
 from firelane.exchange.treatment import Treatment
-from firelane.metrics import Metrics
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
@@ -388,13 +387,13 @@ class Broker:
         self.measure()
         return self.counts.deliveries(self.sessions.values())
 
-    def metrics(self, now: float) -> Metrics:
+    def read(self, now: float) -> Reading:
         """What became of every subscription since the plan in force was applied, or since the start."""
         self.measure()
         plan = self.treatment.plan
         version = None if plan is None else plan.version
         name = self.links.scenario.name
-        return self.since_plan.metrics(name, self.sessions.values(), self.links.shared(), now, version)
+        return self.since_plan.read(name, self.sessions.values(), self.links.shared(), now, version)
 
     def apply(self, plan: Plan, now: float) -> None:
         """Treat every lane as a plan says, from the next `carry_on` to the last.

@@ -270,7 +270,7 @@ class Delivering:
             self._drop_expired(link, now)
             if session.queued >= link.share:
                 return self._push_out(_newest_of(session, delivery.lane.klass), delivery, link)
-        while link.full:
+        while link.full_at(now):
             if self._drop_expired(link, now):
                 continue
             greedy = next((one for one in link.stalled if one.queued > link.share), None)
@@ -302,7 +302,7 @@ class Delivering:
         if delivery.qos:
             self._to_backlog(delivery, first=True)
             if lane.session.link is not None and not lane.reliable:
-                lane.session.link.hungry[lane] = None
+                lane.session.link.hungry.join(lane)
         else:
             self._serving.count_drop(lane, Dropped.OVERFLOW, message, 0, delivery.arrived)
 
@@ -313,7 +313,8 @@ class Delivering:
             lane.store_first([(delivery.location, delivery.size_bytes)])
         else:
             lane.store(delivery.location, delivery.size_bytes)
-        session.stored += 1
+        assert delivery.message is not None
+        session.stored_one(delivery.message.topic, lane)
         if session.connection is not None:
             session.connection.direct = False
 

@@ -129,9 +129,15 @@ class Backlog:
 
     def prepend(self, several: list[tuple[int, int]]) -> None:
         """Put these back before all others, in their order."""
-        self._locations = array("Q", [one[0] for one in several]) + self._locations[self._head :]
-        self._sizes = array("I", [one[1] for one in several]) + self._sizes[self._head :]
-        self._head = 0
+        if len(several) > self._head:
+            room = len(several) + len(self) // 2  # for those to come, or each would move all others
+            self._locations = array("Q", bytes(8 * room)) + self.locations()
+            self._sizes = array("I", bytes(4 * room)) + self.sizes()
+            self._head = room
+        self._head -= len(several)
+        for at, (location, size_bytes) in enumerate(several, self._head):
+            self._locations[at] = location
+            self._sizes[at] = size_bytes
 
     def locations(self) -> array[int]:
         """Where everything that waits lies."""

@@ -13,6 +13,7 @@ import heapq
 import math
 from collections import defaultdict, deque
 
+from firelane.exchange.hungry import Hungry
 from firelane.exchange.lane import NOTHING, Delivery, Lane
 from firelane.exchange.message import NEVER, Message
 from firelane.exchange.session import Session
@@ -35,7 +36,6 @@ class Link:
     """One real link. `own`: of a single client. Unpaced, it is only the buffer of a client that cannot take more."""
 
     __slots__ = (
-        "_charged_bytes",
         "_counts",
         "_expiring",
         "_fixed_bytes",
@@ -47,6 +47,7 @@ class Link:
         "_unsorted",
         "ahead_s",
         "byte_s",
+        "charged_bytes",
         "described",
         "free_at",
         "hungry",
@@ -76,7 +77,7 @@ class Link:
         self.ahead_s = max(LEAST_AHEAD_S, MOST_AHEAD_S - SEGMENT_BYTES * self.byte_s)
         self.propagation_s = link.propagation_s
         self._fixed_bytes = None if link.overhead_bytes is None else math.ceil(link.overhead_bytes)
-        self._charged_bytes = 0
+        self.charged_bytes = 0  # of control packets whose time is not booked yet
         self._last_wire = 0, (-1, -1)  # wire bytes, and of what
         self.free_at = 0.0
         self.wakes_at = NEVER
@@ -88,7 +89,7 @@ class Link:
         self.queued_bytes = 0
         self.sent_bytes = 0
         self.mask = 0  # classes in which somebody stands in line
-        self.hungry: dict[Lane, None] = {}  # lanes with nothing in memory and something in the log
+        self.hungry = Hungry()
         self.stalled: dict[Session, None] = {}  # clients that take nothing more for now
         self.replaying: dict[Lane, None] = {}  # lanes that want retained messages when there is nothing else to do
         self._lines: dict[int, list[Entry]] = {}
@@ -105,14 +106,15 @@ class Link:
 
     def may_start(self, now: float) -> bool:
         """Whether the next message may be sent now."""
-        if self._charged_bytes:
-            self._settle_charges(now)
+        if self.charged_bytes:
+            self.settle_charges(now)
         return self.free_at <= now + self.ahead_s or not self.paced
 
-    def _settle_charges(self, now: float) -> None:
-        booked = max(self.free_at, now) + self._charged_bytes * self.byte_s
+    def settle_charges(self, now: float) -> None:
+        """Book the time of the control packets that were sent lately."""
+        booked = max(self.free_at, now) + self.charged_bytes * self.byte_s
         self.free_at = max(self.free_at, min(booked, now + MOST_CONTROL_S))
-        self._charged_bytes = 0
+        self.charged_bytes = 0
 
     def wire_bytes(self, message: Message) -> int:
         """What a message takes of the link (`firelane.scenario.model.wire_bytes`)."""
@@ -138,7 +140,7 @@ class Link:
     def charge(self, size_bytes: int) -> None:
         """A control packet goes before everything that waits, and takes its time too; nobody can book much of it."""
         self.sent_bytes += size_bytes + CONTROL_BYTES
-        self._charged_bytes += size_bytes + CONTROL_BYTES
+        self.charged_bytes += size_bytes + CONTROL_BYTES
 
     # ---- lanes in line
 
@@ -153,6 +155,8 @@ class Link:
         self._came(delivery)
         klass = lane.klass
         newest = self._newest[klass]
+        if newest and newest[-1][0] > delivery.order:  # it waited elsewhere before
+            self._unsorted.add(klass)
         newest.append((delivery.order, lane.moves, lane))
         if len(newest) > 4 * self._counts[klass] + SPARE_NOTES:  # most have been sent by now
             newest[:] = [one for one in newest if _still_waits(*one)]
@@ -244,6 +248,8 @@ class Link:
         heapq.heappop(self._lines[lane.klass])
         lane.entry = None
         lane.blocked = True
+        lane.session.blocked[lane] = None
+        self.stalled[lane.session] = None
 
     def alone(self, lane: Lane) -> bool:
         """Whether nobody else stands in line, so that stepping out would change nothing."""
@@ -251,14 +257,38 @@ class Link:
 
     def step_in(self, lane: Lane) -> None:
         """And takes more again."""
+        session = lane.session
         lane.blocked = False
+        del session.blocked[lane]
+        if not session.blocked:
+            del self.stalled[session]
         if lane.queue:
             self.line_up(lane)
+
+    def step_in_all(self, session: Session) -> None:
+        """The same of all lanes of a client."""
+        for lane in list(session.blocked):
+            self.step_in(lane)
+
+    def leave(self, session: Session) -> dict[Lane, list[Delivery]]:
+        """A client goes away, or to another link: what waited for it in memory."""
+        self.stalled.pop(session, None)
+        session.blocked.clear()
+        waited = {}
+        for lane in session.lanes.values():
+            self.replaying.pop(lane, None)
+            self.hungry.leave(lane)
+            lane.blocked = False
+            if lane.queue:
+                waited[lane] = self._clear(lane)
+        return waited
 
     def move(self, lane: Lane, klass: int) -> None:
         """A lane changes its class, with all that waits in it, which is merged by arrival."""
         if not lane.queue:
             lane.klass = klass
+            if lane in self.hungry:
+                self.hungry.join(lane)
             return
         count = len(lane.queue)
         self._counts[lane.klass] -= count
@@ -277,6 +307,12 @@ class Link:
     def full(self) -> bool:
         """Whether nothing more fits."""
         return self.queued >= self.most or self.queued_bytes >= self.most_bytes
+
+    def full_at(self, now: float) -> bool:
+        """The same; a free link takes one more of a fan-out that has begun to stand in line, as it is about to send."""
+        if self.touched and self.mask and self.free_at <= now and self.queued == self.most:
+            return self.queued_bytes >= self.most_bytes
+        return self.full
 
     def victim_of(self, klass: int) -> Delivery | None:
         """Who gives way to a message of this class: the newest of the lowest class, if that is lower than this one.
@@ -314,19 +350,16 @@ class Link:
             lane.queue.remove(delivery)
         self._gone(delivery)
         if lane.backlog and not lane.reliable:
-            self.hungry[lane] = None
+            self.hungry.join(lane)
         if not lane.queue:
             lane.entry = None
         elif lane.entry is not None and lane.entry[0] != lane.queue[0].order:
             self.line_up(lane)
 
-    def clear(self, lane: Lane) -> list[Delivery]:
-        """Take everything out of a lane."""
+    def _clear(self, lane: Lane) -> list[Delivery]:
         deliveries = list(lane.queue)
         lane.queue.clear()
         lane.entry = None
-        lane.blocked = False
-        self.hungry.pop(lane, None)
         for delivery in deliveries:
             self._gone(delivery)
         return deliveries

@@ -54,7 +54,6 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
     session, log_takes = connection.session, not broker.journal.refusing
     packets = messages = quick = quick_bytes = 0
     answers: list[bytes] = []
-    offence: PacketError | None = None
     answered, log = False, broker.journal.log
     written = log.appended
     try:
@@ -126,14 +125,16 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                 v5, allowed, fast = connection.version == V5, connection.allowed, connection.fast
                 session = connection.session
             at = stop
+        if answers:
+            publishing.answer(broker, connection, answers, written)
     except PacketError as problem:
-        offence = problem
-    if answers:
-        publishing.answer(broker, connection, answers, written)
-    if offence is not None:
-        _offended(broker, connection, offence, now)
+        if answers:
+            publishing.answer(broker, connection, answers, written)
+        _offended(broker, connection, problem, now)
     if answered and session is not None:
         broker.answering.window_opened(session, now)
+    if session is not None and session.link is not None and session.link.charged_bytes:
+        session.link.settle_charges(now)
     counts = broker.counts
     counts.publish_received += quick
     counts.publish_bytes_received += quick_bytes

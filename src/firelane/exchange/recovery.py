@@ -163,7 +163,7 @@ class Recovery:
                 packet_id = remembered.sent.get(sequence)
                 if packet_id is None:
                     lane.store(location, size_bytes)
-                    session.stored += 1
+                    session.stored_one(topic, lane)
                 else:
                     self._in_flight(lane, location, size_bytes, packet_id)
             for packet_id, sequence in remembered.released.items():
@@ -214,8 +214,7 @@ def _lane_of(session: Session, topic: bytes) -> Lane:
     """The lane for what a session is owed of a topic: of a subscription that matches, else one without any."""
     text = topic.decode()
     matching = [one.lane for one in session.subscriptions.values() if matches(one.topics, text)]
-    if len(matching) > 1:
-        session.note_carrier(topic, matching[0])
+    session.overlaps = session.overlaps or len(matching) > 1
     return matching[0] if matching else session.lane(NO_FILTER)
 
 

@@ -25,8 +25,7 @@ class Copy:
     """What one session gets of a topic; `own` replaces it for what the session published itself.
 
     Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them; but as
-    long as a message of the topic waits in another lane, that one goes on, or messages would overtake each other. What
-    waits in the log is not looked at: which lane's backlog may hold a topic is remembered with the session.
+    long as a message of the topic waits in another lane, that one goes on, or messages would overtake each other.
     """
 
     __slots__ = (
@@ -48,11 +47,12 @@ class Copy:
         self.session = session
         self._topic = topic  # of no meaning to a copy with a single lane, which several topics share
         self._lanes = [one.lane for one in matching]
-        self.lane = self._lanes[0] if len(matching) == 1 else self._carrier()
+        self.lane = self._lanes[0]
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
         foreign = [one for one in matching if not one.no_local]
+        session.overlaps = session.overlaps or len(matching) > 1
         self.own: Copy | None = self
         if len(foreign) < len(matching):
             self.own = Copy(session, foreign, topic) if foreign else None
@@ -61,9 +61,7 @@ class Copy:
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
         if len(self._lanes) > 1:
-            best = self._best()
-            if self.lane is not best and not (self.lane.backlog and self.qos) and not self.lane.holds(self._topic):
-                self.lane = best
+            self.lane = self._carrier()
         self.others = tuple(one for one in self._lanes if one is not self.lane)
         self.threshold = min(one.threshold for one in self._lanes)
         if self.own is not None and self.own is not self:
@@ -72,19 +70,15 @@ class Copy:
         self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
         self.plain = self.simple and not (self.session.link is not None and self.session.link.paced)
 
-    def note(self, topic: bytes) -> None:
-        """It is about to be forgotten: remember where messages of the topic may wait."""
-        if self.lane.backlog:
-            self.session.note_carrier(topic, self.lane)
-
     def _carrier(self) -> Lane:
-        before = self.session.carriers.pop(self._topic, None)
-        if before in self._lanes and before.backlog:
-            return before
-        return next((one for one in self._lanes if one.holds(self._topic)), None) or self._best()
-
-    def _best(self) -> Lane:
-        return min(self._lanes, key=lambda one: (one.klass, one.threshold))
+        best = min(self._lanes, key=lambda one: (one.klass, one.threshold))
+        if self.session.stored and self.qos:
+            stored = self.session.carrier(self._topic, self._lanes)
+            if stored is not None:
+                return stored
+        if not self.session.queued:
+            return best
+        return next((one for one in self._lanes if one is not best and one.holds(self._topic)), best)
 
 
 class Group:
@@ -273,9 +267,6 @@ class Routes:
 
     def _forget_one(self, topic: bytes) -> None:
         route = self.known.pop(topic)
-        for copy in route.copies:
-            if copy.session.stored:
-                copy.note(topic)
         self._known_topics.remove(route.text)
         self._known_bytes -= route.size_bytes
 

@@ -17,13 +17,13 @@ from firelane.exchange.access import Passwords
 from firelane.exchange.broker import Broker
 from firelane.exchange.journal import Journal
 from firelane.exchange.log import Log
+from firelane.exchange.measuring import Reading
 from firelane.exchange.observed import Observed, SeenSubscription
 from firelane.exchange.publishing import publish
 from firelane.exchange.server import Driver, Server, allow_many_files
 from firelane.exchange.system import SystemTopics
 from firelane.exchange.telemetry import Recorder, Writer
 from firelane.exchange.upstream import Bridge
-from firelane.metrics import Metrics
 from firelane.scenario.model import DEFAULT_LINK, Need, Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
@@ -81,9 +81,12 @@ class Exchange:
             changed=broker.changed,
         )
 
-    def metrics(self) -> Metrics:
-        """What became of every subscription since the plan in force was applied, or since the start."""
-        return self.broker.metrics(time.monotonic())
+    def read(self) -> Reading:
+        """What became of every subscription since the plan in force was applied, or since the start.
+
+        Its `metrics` may be made in another thread, as they take a while where there are thousands.
+        """
+        return self.broker.read(time.monotonic())
 
     def override_need(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
         """Set a subscription's need from above, or take that back."""

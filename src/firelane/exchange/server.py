@@ -305,13 +305,18 @@ class Driver(asyncio.Protocol):
 
     def sit_on(self, link: Link | None) -> None:
         """The client is on this link: if it is paced, no queue may form behind the scheduler."""
-        self.link = link
+        before, self.link = self.link, link
         if link is not None and link.paced:
             unsent_bytes = max(SEGMENT_BYTES, round(UNSENT_S / link.byte_s))
-            self._transport.set_write_buffer_limits(high=unsent_bytes)
-            socket_ = self._transport.get_extra_info("socket")
-            if socket_ is not None and socket_.family in (socket.AF_INET, socket.AF_INET6):
-                socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
+            self._limit(high_bytes=unsent_bytes, unsent_bytes=unsent_bytes)
+        elif before is not None and before.paced:
+            self._limit(high_bytes=HIGH_WATER_BYTES, unsent_bytes=0)  # as the system has it
+
+    def _limit(self, *, high_bytes: int, unsent_bytes: int) -> None:
+        self._transport.set_write_buffer_limits(high=high_bytes)
+        socket_ = self._transport.get_extra_info("socket")
+        if socket_ is not None and socket_.family in (socket.AF_INET, socket.AF_INET6):
+            socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
 
     def close(self) -> None:
         """Close after what was written."""

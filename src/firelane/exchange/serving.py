@@ -55,8 +55,6 @@ class Serving:
                 if link.own and link.alone(lane):
                     break
                 link.step_out(lane)
-                session.blocked[lane] = None
-                link.stalled[session] = None
                 continue
             link.take(lane)
             if delivery.message is not None and now >= delivery.message.expires_at and not delivery.duplicate:
@@ -77,8 +75,7 @@ class Serving:
     def _feed(self, link: Link, now: float) -> None:
         """There is room again for the best of the lanes that had to leave everything in the log."""
         while link.hungry and not link.full:
-            lane = min(link.hungry, key=lambda one: one.klass)
-            del link.hungry[lane]
+            lane = link.hungry.take()
             if not lane.reliable and lane.backlog and lane.session.connection is not None:
                 self._refill(lane, now)
 
@@ -86,8 +83,8 @@ class Serving:
         if not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
             return True
         if delivery.qos:
-            if delivery.packet_id and session.again[0] is not delivery:
-                return True  # what is sent again keeps its order
+            if session.again and session.again[0] is not delivery and (delivery.packet_id or session.overlaps):
+                return True  # what is sent again keeps its order, and is not overtaken
             window = connection.window
             if delivery.lane.klass > session.best_class:
                 window -= _kept(window)
@@ -101,14 +98,11 @@ class Serving:
         if connection is None or link is None or not connection.writable:
             return
         if session.blocked:
-            for lane in session.blocked:
-                link.step_in(lane)
-            session.blocked.clear()
-            link.stalled.pop(session, None)
+            link.step_in_all(session)
         if session.stored:
             for lane in session.lanes.values():
                 if lane.backlog and not lane.reliable:
-                    link.hungry[lane] = None  # and `serve` feeds it as there is room
+                    link.hungry.join(lane)  # and `serve` feeds it as there is room
         link.replaying.update(session.replaying)
         self.settle_direct(session)
         self.serve(link, now)
@@ -150,9 +144,7 @@ class Serving:
             lane.store_first([(location, size_bytes)])
             self.unreadable[session] = str(problem)
             return
-        session.stored -= 1
-        if not session.stored:
-            session.carriers.clear()
+        session.fetched_one()
         delivery.order = self.numbers.next() << POSITION_BITS  # it stands in line from now on
         session.link.add(delivery, now)
 
@@ -174,6 +166,7 @@ class Serving:
                 self.settle_direct(session)
             else:
                 self.outboxes.dirty.append(connection)  # nothing to write yet, but it goes on after the others
+                return
 
     def _takes_no_replay(self, connection: Connection, lane: Lane) -> bool:
         session, replay = lane.session, lane.replay
@@ -195,7 +188,9 @@ class Serving:
         if delivery.qos and not delivery.packet_id:
             delivery.packet_id = session.next_packet_id()
         elif delivery.qos:
-            self._sent_again(session)
+            assert session.link is not None
+            session.again.popleft()
+            session.link.step_in_all(session)  # the next one may wait in another lane
         wire = self._wire(connection, delivery, now)
         if wire is None:
             self.drop(delivery, Dropped.TOO_LARGE)
@@ -216,14 +211,6 @@ class Serving:
             self.outboxes.put(connection, wire)
         else:
             self.outboxes.after_commit.append((session.holding_until, connection, wire))
-
-    def _sent_again(self, session: Session) -> None:
-        """The next message that is to be sent again may wait in another lane."""
-        session.again.popleft()
-        for lane in session.blocked:
-            assert session.link is not None
-            session.link.step_in(lane)
-        session.blocked.clear()
 
     def account(self, delivery: Delivery, now: float) -> None:
         """Take the time of the link, and note how long the message took to get through."""

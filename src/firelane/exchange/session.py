@@ -82,7 +82,9 @@ class Session:
 
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     lanes: dict[str, Lane] = field(default_factory=dict)
-    carriers: dict[bytes, Lane] = field(default_factory=dict)  # which lane's backlog may hold a topic, see Copy
+    carriers: dict[bytes, Lane] = field(default_factory=dict)  # of several lanes, the one whose backlog has a topic
+    unsure: bool = False  # there may be topics in a backlog that `carriers` does not know
+    overlaps: bool = False  # several of its filters have matched one topic
     blocked: dict[Lane, None] = field(default_factory=dict)  # lanes that wait for the client to take more
     queued: int = 0  # messages that wait in memory
     stored: int = 0  # and in the log
@@ -114,13 +116,33 @@ class Session:
         """The lane of a filter, made if there is none yet."""
         lane = self.lanes.get(topic_filter)
         if lane is None:
+            self.unsure = self.unsure or (len(self.lanes) == 1 and self.stored > 0)
             lane = self.lanes[topic_filter] = Lane(self, topic_filter)
         return lane
 
-    def note_carrier(self, topic: bytes, lane: Lane) -> None:
-        """Remember in which of several lanes messages of a topic may wait in the log."""
-        if len(self.lanes) > 1 and len(self.carriers) < MOST_CARRIERS:
-            self.carriers[topic] = lane
+    def stored_one(self, topic: bytes, lane: Lane) -> None:
+        """One more message waits in the log; remember in which of several lanes."""
+        self.stored += 1
+        if len(self.lanes) > 1:
+            if len(self.carriers) < MOST_CARRIERS or topic in self.carriers:
+                self.carriers[topic] = lane
+            else:
+                self.unsure = True
+
+    def fetched_one(self) -> None:
+        """One less."""
+        self.stored -= 1
+        if not self.stored:
+            self.carriers.clear()
+            self.unsure = False
+
+    def carrier(self, topic: bytes, lanes: list[Lane]) -> Lane | None:
+        """Which of its lanes may have a topic in its backlog."""
+        lane = self.carriers.get(topic)
+        if lane is None and self.unsure:
+            several = [one for one in lanes if one.backlog]
+            lane = several[0] if len(several) == 1 else None
+        return lane if lane is not None and lane.backlog else None
 
     def rank(self) -> None:
         """See which class is its best."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from firelane.exchange.connecting import is_loopback
 from firelane.web import problems
 
-MOST_BODY_BYTES = 1_000_000
+MOST_BODY_BYTES = 4_000_000  # a plan for some 20,000 subscriptions
 
 
 class Guard:

@@ -101,8 +101,8 @@ async def set_need(control: Controlled, new: NewNeed) -> None:
 @router.get("/links", dependencies=needs("read"))
 async def list_links(control: Controlled, wanted: Annotated[Paging, Query()]) -> Page[LinkState]:
     """The links that subscribers are on."""
-    observed, plan, metrics = control.observed(), control.exchange.plan, control.exchange.metrics()
-    return await asyncio.to_thread(lambda: page(_links(observed, plan, metrics), wanted, lambda one: one))
+    observed, plan, reading = control.observed(), control.exchange.plan, control.exchange.read()
+    return await asyncio.to_thread(lambda: page(_links(observed, plan, reading.metrics()), wanted, lambda one: one))
 
 
 @contextmanager

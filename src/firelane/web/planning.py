@@ -97,8 +97,8 @@ async def foresee(
 @router.get("/metrics", dependencies=needs("read"))
 async def show_metrics(control: Controlled, wanted: Annotated[OfSubscription, Query()]) -> Response:
     """What is measured: links, classes, utility, and a page of subscriptions."""
-    metrics = control.exchange.metrics()
-    return await _json(lambda: _measured(metrics, wanted))
+    reading = control.exchange.read()
+    return await _json(lambda: _measured(reading.metrics(), wanted))
 
 
 async def _json(make: Callable[[], Any]) -> Response:

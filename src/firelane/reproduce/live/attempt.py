@@ -16,9 +16,9 @@ import numpy as np
 
 from firelane.errors import FirelaneError
 from firelane.reproduce.live.clients import Clients, connected
-from firelane.reproduce.live.exchange import Counts, Exchange, served
 from firelane.reproduce.live.schedule import Schedule
 from firelane.scenario.plan import Plan
+from firelane.served import Counts, Exchange, served
 
 WARM_UP = 0.1  # share of the run that is not counted, as in simulations
 LATE_S = 0.002  # if one in a hundred is sent later than this, the machine held up the clients
@@ -109,7 +109,7 @@ def _emptied(exchange: Exchange, clients: Clients, asking: ThreadPoolExecutor) -
 
 def _check(counts: Counts, received: int) -> None:
     """Every delivery must be accounted for, or nothing else can be believed."""
-    if counts.due != counts.delivered + counts.dropped + counts.queued or counts.delivered != received:
+    if counts.due != counts.delivered + counts.dropped_total + counts.queued or counts.delivered != received:
         raise FirelaneError(f"the exchange of a live run lost count: {counts}, and its clients received {received}")
 
 

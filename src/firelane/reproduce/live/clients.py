@@ -16,8 +16,8 @@ from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connack, Connect, Disconnect, Packet, Suback, Subscribe, Subscription
 from firelane.reproduce.live.schedule import Schedule
+from firelane.served import HOST
 
-HOST = "127.0.0.1"
 PATIENCE_S = 10.0
 MOST_BYTES = 10_000_000
 READ_BYTES = 1 << 18

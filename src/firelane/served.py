@@ -1,4 +1,4 @@
-"""An exchange that keeps to a plan: `firelane serve` in a process of its own, which ends with this one."""
+"""An exchange to try things on: `firelane serve` in a process of its own, which ends with this one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from functools import partial
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
-from typing import Any
+from typing import IO, Any
 
 from firelane.errors import FirelaneError
 from firelane.metrics import DROP_REASONS
@@ -42,17 +43,38 @@ class Counts:
 
     due: int
     delivered: int
-    dropped: int
+    dropped: dict[str, int]  # by reason
     queued: int
+
+    @property
+    def dropped_total(self) -> int:
+        """Dropped for whatever reason."""
+        return sum(self.dropped.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """Where a running exchange can be reached."""
+    """Where a running exchange can be reached, and what it says when it is asked."""
 
     pid: int
     mqtt_port: int
     http_port: int
+
+    def counts(self) -> Counts:
+        """The totals so far."""
+        text = self._ask("GET", "/metrics").decode()
+        found = {name: int(float(n)) for name, n in re.findall(r"^firelane_deliveries_(\S+) (\S+)$", text, re.M)}
+        return Counts(
+            due=found["due_total"],
+            delivered=found["delivered_total"],
+            dropped={one: found[f'dropped_total{{reason="{one}"}}'] for one in DROP_REASONS},
+            queued=found["owed"],
+        )
+
+    def plan(self) -> dict[str, Any]:
+        """The plan in force, as in its file; version 0 if there is none yet."""
+        plan: dict[str, Any] = json.loads(self._ask("GET", "/api/v1/plan"))
+        return plan
 
     def apply(self, plan: Plan) -> None:
         """Put a plan into force, as the next version; Metrics count anew from there."""
@@ -67,17 +89,6 @@ class Exchange:
             found = page | {"subscriptions": found["subscriptions"] + page["subscriptions"]}
         return found
 
-    def counts(self) -> Counts:
-        """The totals so far."""
-        text = self._ask("GET", "/metrics").decode()
-        found = {name: int(float(n)) for name, n in re.findall(r"^firelane_deliveries_(\S+) (\S+)$", text, re.M)}
-        return Counts(
-            due=found["due_total"],
-            delivered=found["delivered_total"],
-            dropped=sum(found[f'dropped_total{{reason="{one}"}}'] for one in DROP_REASONS),
-            queued=found["owed"],
-        )
-
     def processor_s(self) -> float | None:
         """Processor time that it has used; None where that cannot be known."""
         with suppress(OSError):
@@ -91,33 +102,42 @@ class Exchange:
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
             answer = connection.getresponse()
             said = answer.read()
-        except OSError as problem:
-            raise FirelaneError(f"the exchange of a live run does not answer: {problem}") from None
+        except (OSError, HTTPException) as problem:
+            raise FirelaneError(f"an exchange does not answer: {problem}") from None
         finally:
             connection.close()
         if answer.status != 200:
-            raise FirelaneError(f"the exchange of a live run refused {method} {path}: {said.decode(errors='replace')}")
+            raise FirelaneError(f"an exchange refused {method} {path}: {said.decode(errors='replace')}")
         return said
 
 
 @contextmanager
-def served(scenario: Scenario, plan: Plan) -> Iterator[Exchange]:
-    """An exchange for this scenario and plan on free ports of this machine only, until the block ends."""
-    with TemporaryDirectory(prefix="firelane-live-") as name:
+def served(scenario: Scenario, plan: Plan | None = None) -> Iterator[Exchange]:
+    """An exchange on free ports of this machine only, until the block ends; with a plan it makes none of its own."""
+    with starting(scenario, plan) as ready:
+        yield ready()
+
+
+@contextmanager
+def starting(scenario: Scenario, plan: Plan | None = None) -> Iterator[Callable[[], Exchange]]:
+    """The same without waiting for it: a function that does."""
+    with TemporaryDirectory(prefix="firelane-served-") as name:
         folder = Path(name)
         save(scenario, folder / "scenario.yaml")
-        plan.save(folder / "plan.json")
+        if plan is not None:
+            plan.save(folder / "plan.json")
         complaints = folder / "complaints.txt"
-        with complaints.open("wb") as stderr, _process(folder, stderr) as process:
+        with complaints.open("wb") as stderr, _process(folder, plan is not None, stderr) as process:
             try:
-                yield _ready(process, complaints)
+                yield partial(_ready, process, complaints)
             finally:
                 _stop(process)
 
 
-def _process(folder: Path, stderr: Any) -> subprocess.Popen[bytes]:
-    arguments = ["serve", str(folder / "scenario.yaml"), "--plan", str(folder / "plan.json")]
-    arguments += ["--host", HOST, "--mqtt-port", "0", "--http-port", "0", "--data-dir", str(folder / "data")]
+def _process(folder: Path, planned: bool, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    arguments = ["serve", str(folder / "scenario.yaml"), "--data-dir", str(folder / "data")]
+    arguments += ["--host", HOST, "--mqtt-port", "0", "--http-port", "0"]
+    arguments += ["--plan", str(folder / "plan.json")] if planned else []
     for setting in SETTINGS:
         arguments += ["--set", f"exchange.{setting}"]
     return subprocess.Popen(
@@ -141,7 +161,7 @@ def _ready(process: subprocess.Popen[bytes], complaints: Path) -> Exchange:
     ports = dict(re.findall(r"(mqtt|http)://[^:]+:(\d+)", line))
     if not ports:
         last = complaints.read_text(errors="replace").splitlines()[-1:] or [f"not ready within {START_S:g} s"]
-        raise FirelaneError(f"the exchange of a live run did not start: {last[0].removeprefix('firelane: ')}")
+        raise FirelaneError(f"an exchange did not start: {last[0].removeprefix('firelane: ')}")
     return Exchange(pid=process.pid, mqtt_port=int(ports["mqtt"]), http_port=int(ports["http"]))
 
 
