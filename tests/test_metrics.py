@@ -50,12 +50,6 @@ def test_a_class_is_the_sum_of_its_subscriptions_with_delays_weighted_by_deliver
     assert low["delay_mean_s"] == pytest.approx((200 * delay[1] + 150 * delay[2]) / 350)
 
 
-def test_a_result_can_be_shown_by_the_classes_of_another(network):
-    plain, tuned = predict(network), predict(network, planned(network, [0, 1, 2], [0, 0, 0]))
-    assert [row["offered_hz"] for row in plain.classes()] == [600]
-    assert [row["offered_hz"] for row in plain.classes(of=tuned)] == [100, 200, 300]
-
-
 def test_delays_are_compared_over_what_every_plan_delivers(network):
     """Value-weighted: sum(weight x delay) / sum(weight), over subscriptions alive under both plans."""
     first = predict(network, planned(network, [0, 1, 2], [0, 0, 1]))

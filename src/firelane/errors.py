@@ -12,6 +12,8 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from typing import Self
+
 LONGEST_KEY = 200
 
 
@@ -53,6 +55,12 @@ class StoreError(FirelaneError):
 
 class ServeError(FirelaneError):
     """An exchange cannot listen where it should, or with what it was given."""
+
+    @classmethod
+    def listening(cls, host: str, port: int, problem: Exception, remedy: str) -> Self:
+        """An address at which nothing can be listened to."""
+        why = getattr(problem, "strerror", None) or problem
+        return cls(f"cannot listen on {host} port {port}: {why}; {remedy}")
 
 
 class InfeasibleError(FirelaneError):

@@ -87,12 +87,9 @@ class Metrics:
             "delay_discounted": self.discounted,
         }
 
-    def classes(self, of: Metrics | None = None) -> list[dict[str, Any]]:
-        """One row per priority class, delays weighted by what is delivered.
-
-        `of` another result of the same scenario: the classes that its plan gave the subscriptions.
-        """
-        priority = (of or self).column("priority")
+    def classes(self) -> list[dict[str, Any]]:
+        """One row per priority class, delays weighted by what is delivered."""
+        priority = self.column("priority")
         offered, delivered = self.column("offered_hz"), self.column("delivered_hz")
         success, delay = self.column("success"), self.column("delay_mean_s")
         stable, value = self.column("stable"), self.column("utility")
@@ -109,7 +106,7 @@ class Metrics:
                     "success": _mean(success[inside], offered[inside]),
                     "delay_mean_s": _mean(delay[served], delivered[served]),
                     "utility": float(value[inside].sum()),
-                    **(self.class_extra.get(one, {}) if of is None else {}),
+                    **self.class_extra.get(one, {}),
                 }
             )
         return rows

@@ -61,8 +61,7 @@ class Server:
                 lambda: make(self), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience_s
             )
         except (OSError, OverflowError) as problem:
-            why = getattr(problem, "strerror", None) or problem
-            raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another address or port") from None
+            raise ServeError.listening(host, port, problem, "choose another address or port") from None
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 

@@ -97,8 +97,7 @@ async def _listen(server: uvicorn.Server, host: str, port: int) -> asyncio.Serve
             lambda: HttpConnection(server.config, server.server_state, {}, loop), host, port
         )
     except (OSError, OverflowError) as problem:
-        why = getattr(problem, "strerror", None) or problem
-        raise ServeError(f"cannot listen on {host} port {port}: {why}; choose another --http-port") from None
+        raise ServeError.listening(host, port, problem, "choose another --http-port") from None
 
 
 async def _close(server: uvicorn.Server) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from some_log import Gate, commit, contents, filled, opened, patch_syncs, until
 
 from firelane.errors import FirelaneError, StoreError
-from firelane.exchange.log import Log, Recovery, writer
+from firelane.exchange.log import Found, Log, writer
 from firelane.exchange.log.files import MOST_OPEN
 from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES
 
@@ -43,7 +43,7 @@ def test_what_is_appended_is_read_back_from_memory_from_the_file_and_after_openi
             assert found == [(location, *record) for location, record in zip(locations, records, strict=True)]
             assert [log.read(location) for location in locations] == records
             segments = {location >> 32 for location in locations}
-            assert log.recovered == Recovery(records=len(records), segments=len(segments))
+            assert log.recovered == Found(records=len(records), segments=len(segments))
 
 
 def test_a_location_is_the_segment_and_the_offset_in_its_file(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from some_log import commit, contents, filled, opened, patch_syncs
 
 from firelane.errors import StoreError
-from firelane.exchange.log import Log, Recovery, record, writer
+from firelane.exchange.log import Found, Log, record, writer
 from firelane.exchange.log import log as log_module
 from firelane.exchange.log.record import FRAME_BYTES, HEADER_BYTES, VOUCHED_AT, pack_header, pack_vouched, read_header
 
@@ -68,13 +68,13 @@ def test_a_last_segment_cut_behind_what_it_vouches_for_gives_the_whole_records_b
             whole = HEADER_BYTES + sum(FRAME_BYTES + len(body) for _, body in RECORDS[:kept])
             torn = data[min(whole, size) : size] if size >= HEADER_BYTES else data[:size]
             cut_file = folder / "00000001.cut" if torn else None
-            assert log.recovered == Recovery(records=kept, segments=1, cut_bytes=len(torn), cut_file=cut_file)
+            assert log.recovered == Found(records=kept, segments=1, cut_bytes=len(torn), cut_file=cut_file)
             assert cut_file is None or cut_file.read_bytes() == torn
             log.append(99, b"after")
         log, records = opened(folder, start=False)
         log.close()
         assert [found[1:] for found in records] == [*RECORDS[:kept], (99, b"after")]
-        assert log.recovered == Recovery(records=kept + 1, segments=1)
+        assert log.recovered == Found(records=kept + 1, segments=1)
         shutil.rmtree(folder)
 
 

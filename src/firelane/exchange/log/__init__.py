@@ -13,6 +13,6 @@
 """
 
 from firelane.exchange.log.log import Log
-from firelane.exchange.log.segment import Recovery
+from firelane.exchange.log.segment import Found
 
-__all__ = ["Log", "Recovery"]
+__all__ = ["Found", "Log"]

@@ -33,7 +33,7 @@ from firelane.exchange.log.record import (
     DamageError,
     record_at,
 )
-from firelane.exchange.log.segment import Recovery, Segment, cut_tail, damaged, read_segment, reading, segment_numbers
+from firelane.exchange.log.segment import Found, Segment, cut_tail, damaged, read_segment, reading, segment_numbers
 from firelane.exchange.log.spare import Spare, spare_bytes
 from firelane.exchange.log.writer import OFFSET, Batch, Writer
 
@@ -43,7 +43,7 @@ class Log:
 
     def __init__(self, folder: Path, *, lock: int, cap_bytes: int, segment_bytes: int, sync: bool) -> None:
         self.appended = 0
-        self.recovered: Recovery | None = None
+        self.recovered: Found | None = None
         self.cap_bytes = cap_bytes
         self.segment_bytes = segment_bytes
         self._folder = folder
@@ -210,7 +210,7 @@ class Log:
         self.close()
 
     def _recover(self, numbers: list[int]) -> Iterator[tuple[int, int, bytes]]:
-        count, cut = 0, Recovery(records=0, segments=0)
+        count, cut = 0, Found(records=0, segments=0)
         for number in numbers:
             path = segment_path(self._folder, number)
             segment = self._segments[number] = Segment(number=number)

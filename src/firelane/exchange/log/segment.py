@@ -25,7 +25,7 @@ _BUFFER_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class Found:
     """What was found when a log was opened.
 
     `cut_bytes` were the torn end of the last segment and are now at the end of `cut_file`.
@@ -117,7 +117,7 @@ def read_segment(path: Path, segment: Segment) -> Iterator[tuple[int, int, bytes
             at = after
 
 
-def cut_tail(path: Path, segment: Segment, at: int) -> Recovery:
+def cut_tail(path: Path, segment: Segment, at: int) -> Found:
     """Take the bytes from `at` on off the last segment and keep them beside it; says what was cut."""
     with path.open("r+b") as file:
         file.seek(at)
@@ -132,7 +132,7 @@ def cut_tail(path: Path, segment: Segment, at: int) -> Recovery:
         sync_data(file.fileno())
     segment.size_bytes = max(at, HEADER_BYTES)
     cut_file = path.with_suffix(".cut") if tail else None
-    return Recovery(records=0, segments=0, cut_bytes=len(tail), cut_file=cut_file)
+    return Found(records=0, segments=0, cut_bytes=len(tail), cut_file=cut_file)
 
 
 def _keep(path: Path, tail: bytes) -> None:
