@@ -20,8 +20,10 @@ from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Phase
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import State
+from firelane.exchange.link import Link
 from firelane.exchange.log import Log
 from firelane.exchange.log.record import FRAME_BYTES
+from firelane.exchange.message import NEVER
 from firelane.mqtt.packets import V5
 from firelane.scenario.model import Scenario
 from firelane.scenario.settings import ExchangeSettings, Limits
@@ -50,6 +52,7 @@ class Desk:
         self.now = 1000.0
         self.lines: list[Line] = []
         self._undeleted: list[int] = []
+        self.crowded: dict[Link, int] = {}
         self._start()
 
     def _start(self) -> None:
@@ -98,6 +101,13 @@ class Desk:
     def apply(self, plan) -> None:
         """Put a plan in force."""
         self.broker.apply(plan, self.now)
+        self.settle()
+
+    def reload(self, scenario: Scenario) -> None:
+        """Go on with another scenario, also after a crash; who changes links takes along all that waits."""
+        self.scenario = scenario
+        self.broker.reload(scenario, self.now)
+        self.crowded = {link: len(fresh(here)) for link, here in self._links()}
         self.settle()
 
     def pass_time(self, seconds: float) -> None:
@@ -149,6 +159,7 @@ class Desk:
         for line in self.lines:
             line.closed = True
         self.lines.clear()
+        self.crowded.clear()
         self._start()
 
     def stop(self) -> None:
@@ -196,7 +207,7 @@ class Desk:
 
     def check(self) -> None:
         self.broker.measure()
-        counts, limits = self.broker.counts, self.broker.limits
+        counts = self.broker.counts
         ended = counts.ended
         assert ended.due == ended.delivered + sum(ended.dropped), "of the sessions that ended"
         assert counts.connected == sum(one.connection is not None for one in self.broker.sessions.values())
@@ -224,14 +235,37 @@ class Desk:
                     assert in_mind or damaged or not connection.writable, "forgotten in the log"
             else:
                 assert session.queued == 0
-        for link in {one.link for one in self.broker.sessions.values() if one.connection is not None}:
-            here = [one for one in self.broker.sessions.values() if one.link is link and one.connection is not None]
-            queued = [one for session in here for one in waiting(session)]
-            assert link.queued == len(queued)
-            assert link.queued_bytes == sum(one.message.size_bytes for one in queued if one.message is not None)
-            assert link.queued <= link.most + 2 * limits.inflight + len(here)
+        for link, here in self._links():
+            self._check_buffer(link, here)
+            if not link.own:
+                self._check_turns(link, here)
         if self.broker._cleaning is None:
             self._check_log()
+
+    def _links(self):
+        """The links that somebody sits on, with who does."""
+        links = {}
+        for session in self.broker.sessions.values():
+            if session.connection is not None:
+                links.setdefault(session.link, []).append(session)
+        return links.items()
+
+    def _check_buffer(self, link, here) -> None:
+        """Never more waits than the buffer has room for, but for what is sent again, one that follows it in its lane,
+        and what came from other links.
+        """
+        queued = [one for session in here for one in waiting(session)]
+        assert link.queued == len(queued)
+        assert link.queued_bytes == sum(one.message.size_bytes for one in queued if one.message is not None)
+        count, lanes = len(fresh(here)), sum(len(session.lanes) for session in here)
+        assert count <= max(link.most + lanes, self.crowded.get(link, 0)), f"{count} wait on {link.name}"
+        self.crowded[link] = count
+
+    def _check_turns(self, link, here) -> None:
+        """Whoever shares a link, stands in line and could be sent something has its turn when the link is free."""
+        ready = [session for session in here if session.connection.writable]
+        in_line = any(lane.entry is not None for session in ready for lane in session.lanes.values())
+        assert not in_line or link.wakes_at != NEVER, f"{link.name} sleeps"
 
     def _check_log(self) -> None:
         """Who holds which message, and how much of the log is needed, counted anew."""
@@ -257,6 +291,11 @@ class Desk:
 
 def waiting(session):
     return [one for lane in session.lanes.values() for one in lane.queue]
+
+
+def fresh(sessions):
+    """What waits to be sent for the first time."""
+    return [one for session in sessions for one in waiting(session) if not one.packet_id]
 
 
 def _unreleased(session):

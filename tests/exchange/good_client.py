@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -24,11 +25,15 @@ class Publication:
     topic: str
     qos: int
     retain: bool
+    expiry_s: int | None = None
+    expires_at: float = math.inf
     accepted: bool = False
     owed: dict[tuple[str, int, int], int] = field(default_factory=dict)  # (client, session, QoS) -> copies
     again: bool = False  # was it sent again, so that it may come out of order?
     # Who is owed it from a shared group too. That is a record each, and a crash may leave only the first.
     twice: set[tuple[str, int]] = field(default_factory=set)
+    given_up: dict[str, int] = field(default_factory=dict)  # by client: how many filters when this was published
+    expired: set[tuple[str, int]] = field(default_factory=set)  # whose copy was dropped as its time was over
 
     def owe(self, name: str, session: int, qos: int) -> None:
         """A client is to have a copy more."""
@@ -65,6 +70,7 @@ class Client:
     state: State = field(default_factory=State)
     history: list[tuple[int, State]] = field(default_factory=list)  # with the position in the log behind each
     sessions: int = 0
+    given_up: int = 0  # filters, after which another subscription may carry a topic, and faster
 
     unacknowledged: dict[int, Publication] = field(default_factory=dict)
     releasing: set[int] = field(default_factory=set)  # of these: PUBREC came
@@ -75,7 +81,8 @@ class Client:
     held: dict[int, bytes] = field(default_factory=dict)  # QoS 2, taken and not released
     topics: dict[int, str] = field(default_factory=dict)  # by alias
     had: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # (session, number, QoS)
-    last: dict[tuple[int, str, str, int], int] = field(default_factory=dict)  # number of the newest
+    new: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # of these: since a crash, not sent again
+    last: dict[tuple[int, str, str, int, int], int] = field(default_factory=dict)  # number of the newest
     publications: dict[int, Publication] = field(default_factory=dict)  # everybody's
 
     @property
@@ -147,6 +154,7 @@ class Client:
         known = [payload for payload, position in self.finished.items() if position <= committed]
         self.settled.update((self.state.session, payload) for payload in known)
         self.finished.clear()
+        self.new.clear()
 
     def publish(self, publication: Publication) -> None:
         packet_id = next(one for one in range(1, 99) if one not in self.unacknowledged) if publication.qos else 0
@@ -158,8 +166,11 @@ class Client:
         publication.again |= again
         survived = again and publication.qos == 2 and packet_id in self.desk.session(self.name).received
         before = {name: (one.totals.due, bool(one.replaying)) for name, one in self.desk.broker.sessions.items()}
+        properties = {} if publication.expiry_s is None else {"message_expiry_interval": publication.expiry_s}
+        if properties and not survived:
+            publication.expires_at = self.desk.now + publication.expiry_s
         self.line.publish(publication.topic, publication.payload, qos=publication.qos, packet_id=packet_id,
-                          retain=publication.retain, duplicate=again)  # fmt: skip
+                          retain=publication.retain, duplicate=again, properties=properties)  # fmt: skip
         if not survived:
             self.on_accepted(publication, before)
 
@@ -169,6 +180,7 @@ class Client:
 
     def unsubscribe(self, topic_filter: str) -> None:
         self.line.unsubscribe(topic_filter)
+        self.given_up += 1
         left = {name: qos for name, qos in self.state.subscriptions.items() if name != topic_filter}
         self.become(replace(self.state, subscriptions=left))
 
@@ -238,8 +250,20 @@ class Client:
             return
         if packet.qos == 2:
             self.held[packet.packet_id] = packet.payload
-        if packet.payload.isdigit() and not packet.retain:
-            self._have(topic, packet)
+        if packet.payload.isdigit():
+            self._check_time(self.publications[int(packet.payload)], packet)
+            if not packet.retain:
+                self._have(topic, packet)
+
+    def _check_time(self, publication: Publication, packet: Publish) -> None:
+        """Nothing is sent for the first time when its time is over; QoS 2 may wait for the log after it was sent."""
+        left_s = publication.expires_at - self.desk.now
+        assert left_s > 0 or packet.duplicate or packet.qos == 2, f"{self.name} had {publication.number} too late"
+        if self.version == V5 and not publication.again:
+            told = packet.properties.get("message_expiry_interval", math.inf)
+            assert told >= left_s - 1e-3
+            assert told > 0 or packet.duplicate
+            assert told <= left_s + 1 + 1e-3 or packet.duplicate or packet.qos == 2  # whole seconds, rounded up
 
     def _have(self, topic: str, packet: Publish) -> None:
         publication = self.publications[int(packet.payload)]
@@ -247,11 +271,14 @@ class Client:
         session, number = self.state.session, publication.number
         key = (session, number, packet.qos)
         self.had[key] += 1
+        if packet.qos < 2 and not packet.duplicate and not publication.again:
+            self.new[key] += 1
+            assert self.new[key] <= publication.owed[self.name, session, packet.qos], f"{number} came twice"
         once = not publication.again and (self.name, session) not in publication.twice
         assert not (once and packet.qos == 1 and (session, packet.payload) in self.settled), f"{number} came again"
         if packet.qos == 2:
             assert self.had[key] <= publication.owed[self.name, session, 2], f"{self.name} had {number} too often"
         if packet.qos and self.had[key] == 1 and topic != SHARED and not publication.again:
-            stream = (session, publication.publisher, topic, packet.qos)
+            stream = (session, publication.publisher, topic, packet.qos, publication.given_up[self.name])
             assert number > self.last.get(stream, 0), f"{self.name} had {number} too late"
             self.last[stream] = number

@@ -49,13 +49,12 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
     """Take all whole packets; returns where the first one begins that is not whole or is to be shown again."""
     at, end, most_bytes = 0, len(data), broker.limits.packet_bytes
     known, deliver, new_message = broker.routes.known, broker.delivering.deliver, broker.new_message
-    acknowledged, accept_quickly = broker.answering.acknowledged, publishing.accept_quickly
+    acknowledged, journal = broker.answering.acknowledged, broker.journal
     v5, allowed, fast = connection.version == V5, connection.allowed, connection.fast
-    session, log_takes = connection.session, not broker.journal.refusing
+    session, answered = connection.session, False
     packets = messages = quick = quick_bytes = 0
     answers: list[bytes] = []
-    answered, log = False, broker.journal.log
-    written = log.appended
+    written = journal.log.appended
     try:
         while end - at > 1:
             first, length = data[at], data[at + 1]
@@ -94,8 +93,10 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                             at = stop
                             continue
                         packet_id = data[rest - 2 : rest]
-                        if log_takes:
-                            answer = accept_quickly(broker, connection, topic, payload, route, packet_id, now)
+                        if answers or not journal.refusing:  # looked at once for several
+                            answer = publishing.accept_quickly(
+                                broker, connection, topic, payload, route, packet_id, now
+                            )
                             if answer is not None:
                                 answers.append(answer)
                                 quick += 1
@@ -110,7 +111,7 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                     continue
             if answers:  # before whatever this packet is answered with
                 publishing.answer(broker, connection, answers, written)
-                answers, written = [], log.appended
+                answers, written = [], journal.log.appended
             if first >> 4 == Kind.PUBLISH and connection.phase is Phase.OPEN:
                 if not publishing.handle_publish(broker, connection, first & 15, data[body:stop], now):
                     broker.stall(connection, now + STALL_S)
