@@ -230,7 +230,7 @@ class Desk:
                     assert lane.entry is None or lane.queue
                     assert not lane.queue or lane.entry is not None or lane.blocked
                     assert lane.blocked == (lane in session.blocked)
-                    in_mind = lane.queue or not lane.backlog or lane in session.link.hungry
+                    in_mind = lane.queue or not lane.backlog or lane in session.link.hungry or session.blocked
                     damaged = session in self.broker.serving.unreadable
                     assert in_mind or damaged or not connection.writable, "forgotten in the log"
             else:
@@ -251,21 +251,28 @@ class Desk:
         return links.items()
 
     def _check_buffer(self, link, here) -> None:
-        """Never more waits than the buffer has room for, but for what is sent again, one that follows it in its lane,
-        and what came from other links.
-        """
+        """Never more waits than the buffer has room for, but for what is sent again and what came from other links."""
         queued = [one for session in here for one in waiting(session)]
         assert link.queued == len(queued)
-        assert link.queued_bytes == sum(one.message.size_bytes for one in queued if one.message is not None)
-        count, lanes = len(fresh(here)), sum(len(session.lanes) for session in here)
-        assert count <= max(link.most + lanes, self.crowded.get(link, 0)), f"{count} wait on {link.name}"
+        again = [one for one in queued if one.packet_id]
+        assert link.again == len(again)
+        assert link.queued_bytes == sum(one.message.size_bytes for one in queued if not one.packet_id)
+        count = len(fresh(here))
+        assert count <= max(link.most, self.crowded.get(link, 0)), f"{count} wait on {link.name}"
         self.crowded[link] = count
 
     def _check_turns(self, link, here) -> None:
-        """Whoever shares a link, stands in line and could be sent something has its turn when the link is free."""
+        """Whoever shares a link and could be sent something has its turn: now, or when the link is free."""
         ready = [session for session in here if session.connection.writable]
         in_line = any(lane.entry is not None for session in ready for lane in session.lanes.values())
         assert not in_line or link.wakes_at != NEVER, f"{link.name} sleeps"
+        for session in ready:
+            connection = session.connection
+            held = session.holding_until > self.broker.journal.committed
+            if not (held or connection.window_used or session.again):
+                assert not any(lane.queue for lane in session.blocked), f"{session.client_id} is left out"
+                hungry = any(lane in link.hungry for lane in session.lanes.values())
+                assert link.wakes_at != NEVER or not hungry, f"{session.client_id} starves"
 
     def _check_log(self) -> None:
         """Who holds which message, and how much of the log is needed, counted anew."""

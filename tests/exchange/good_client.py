@@ -32,7 +32,6 @@ class Publication:
     again: bool = False  # was it sent again, so that it may come out of order?
     # Who is owed it from a shared group too. That is a record each, and a crash may leave only the first.
     twice: set[tuple[str, int]] = field(default_factory=set)
-    given_up: dict[str, int] = field(default_factory=dict)  # by client: how many filters when this was published
     expired: set[tuple[str, int]] = field(default_factory=set)  # whose copy was dropped as its time was over
 
     def owe(self, name: str, session: int, qos: int) -> None:
@@ -70,7 +69,6 @@ class Client:
     state: State = field(default_factory=State)
     history: list[tuple[int, State]] = field(default_factory=list)  # with the position in the log behind each
     sessions: int = 0
-    given_up: int = 0  # filters, after which another subscription may carry a topic, and faster
 
     unacknowledged: dict[int, Publication] = field(default_factory=dict)
     releasing: set[int] = field(default_factory=set)  # of these: PUBREC came
@@ -180,7 +178,6 @@ class Client:
 
     def unsubscribe(self, topic_filter: str) -> None:
         self.line.unsubscribe(topic_filter)
-        self.given_up += 1
         left = {name: qos for name, qos in self.state.subscriptions.items() if name != topic_filter}
         self.become(replace(self.state, subscriptions=left))
 
@@ -279,6 +276,6 @@ class Client:
         if packet.qos == 2:
             assert self.had[key] <= publication.owed[self.name, session, 2], f"{self.name} had {number} too often"
         if packet.qos and self.had[key] == 1 and topic != SHARED and not publication.again:
-            stream = (session, publication.publisher, topic, packet.qos, publication.given_up[self.name])
+            stream = (session, publication.publisher, topic, packet.qos)
             assert number > self.last.get(stream, 0), f"{self.name} had {number} too late"
             self.last[stream] = number

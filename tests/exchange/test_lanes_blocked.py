@@ -67,8 +67,8 @@ def test_a_window_that_opens_passes_over_a_lane_that_has_become_empty(make_desk)
     desk.now += 3
     ben.publish("low", b"3", qos=1)  # beyond the client's share of the buffer, so the expired one makes room
     lane = desk.session("ann").lanes["high"]
-    assert lane.blocked
     assert not lane.queue
+    assert not lane.blocked  # it waits for nothing any more
     assert ann.take_in() == [b"1", b"2", b"3"]
 
 
@@ -169,3 +169,55 @@ def test_what_a_client_leaves_in_the_log_beyond_its_share_is_bounded_by_the_cap_
     assert desk.log.live_bytes < 5000 + 2 * len(body("x"))
     taken = 20 - len(refused)
     assert letters(desk, 3.0, ann) == "x" * taken
+
+
+def test_a_client_that_takes_nothing_more_does_not_keep_others_waiting_in_the_log(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", "bea", link=a_link(buffer_messages=4)))
+    ann, bea, ben = desk.join("ann"), desk.lasting("bea"), desk.join("ben")
+    ann.subscribe("bulk")
+    bea.subscribe(*reliable("alarm"))
+    for letter in "abcde":  # the first is sent, the others fill the buffer
+        ben.publish("bulk", body(letter))
+    ben.publish("alarm", body("1"), qos=1)
+    assert desk.session("bea").stored == 1
+    ann.full()
+    assert letters(desk, 1.0, bea) == "1"
+    assert desk.session("ann").totals.dropped[Dropped.OVERFLOW] == 1
+    ben.publish("alarm", body("2"), qos=1)
+    assert letters(desk, 1.0, bea) == "2"
+
+
+def test_a_lane_that_expiry_has_emptied_waits_for_nothing(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", "bea", link=a_link(buffer_messages=4)))
+    ann, bea, ben = desk.join("ann"), desk.join("bea", receive_maximum=1), desk.join("ben")
+    ann.subscribe("bulk")
+    bea.subscribe(*reliable("alarm"))
+    ben.publish("alarm", body("1"), qos=1)
+    ben.publish("alarm", body("2"), qos=1, properties={"message_expiry_interval": 1})  # waits for the window
+    wake(desk, 2.0)
+    for letter in "abcdef":  # these fill the buffer, and the expired one makes room
+        ben.publish("bulk", body(letter))
+    assert desk.session("bea").totals.dropped[Dropped.EXPIRED] == 1
+    (first,) = bea.messages()
+    bea.ack(Kind.PUBACK, first.packet_id)
+    ben.publish("alarm", body("3"), qos=1)
+    assert letters(desk, 2.0, bea) == "3"
+
+
+def test_what_was_sent_before_does_not_expire(make_desk):
+    scenario = on_one_link("ann", "bea", link=a_link(buffer_messages=2))
+    desk = make_desk(scenario=scenario, durability="memory")
+    ann, bea, ben = desk.join("ann"), desk.lasting("bea"), desk.join("ben")
+    ann.subscribe("bulk")
+    bea.subscribe(*reliable("alarm"))
+    ben.publish("bulk", body("a"))
+    ben.publish("alarm", body("1"), qos=1, properties={"message_expiry_interval": 1})  # waits, and is noted
+    wake(desk, 0.5)
+    assert len(bea.messages()) == 1
+    bea.drop()
+    wake(desk, 2.0)
+    for letter in "bcd":
+        ben.publish("bulk", body(letter))
+    bea = desk.lasting("bea")
+    ben.publish("bulk", body("e"))  # looks for what has expired, to make room
+    assert letters(desk, 1.0, bea) == "1"

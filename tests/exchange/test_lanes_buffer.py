@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from desk import waiting
 from plans import a_plan
 from thin_link import (
     SERVICE_S,
@@ -189,3 +190,24 @@ def test_what_one_client_has_in_the_log_does_not_push_out_what_another_of_its_cl
         came += letters(desk, 2 * SERVICE_S, bea)
         ann.take_in()
     assert came == "n" * 20
+
+
+def test_what_is_sent_again_lets_nothing_more_into_the_buffer(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", "bea", link=a_link(buffer_messages=2)))
+    ann, bea, ben = desk.join("ann"), desk.lasting("bea"), desk.join("ben")
+    ann.subscribe("bulk")
+    bea.subscribe(*reliable("a", "b", "c"))
+    for topic in "abc":
+        ben.publish(topic, body("1"), qos=1)
+        wake(desk, 1.0)
+    bea.drop()
+    for topic in "abc":
+        ben.publish(topic, body("2"), qos=1)
+    for letter in "xyz":
+        ben.publish("bulk", body(letter))
+    bea = desk.lasting("bea")
+    sent = ""
+    for _ in range(20):
+        sent += letters(desk, SERVICE_S, bea)
+        assert sum(not one.packet_id for one in waiting(desk.session("bea"))) + desk.session("ann").queued <= 2
+    assert sent == "111222"

@@ -231,3 +231,16 @@ def test_nor_by_a_filter_that_is_new_or_when_too_many_topics_wait_to_be_remember
     ann.subscribe(*reliable("alarm/#"))
     publish(ben, "alarm/x", "4")
     assert letters(desk, 3.0, ann) == "abc1234"
+
+
+def test_nor_by_what_another_filter_carries_once_theirs_is_given_up(make_fire):
+    desk, ann, ben = make_fire(BY_ALL)
+    publish(ben, "alarm/x", "123")
+    desk.apply(a_plan(BY_ALARM, version=2))
+    ann.unsubscribe("#")
+    publish(ben, "alarm/x", "4")
+    publish(ben, "alarm/y", "!")
+    assert letters(desk, 2.0, ann) == "1!234"
+    publish(ben, "alarm/x", "5")
+    assert letters(desk, 1.0, ann) == "5"
+    assert desk.session("ann").lanes["alarm/#"].delivered == 2

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from plans import a_plan
 
-from firelane.exchange import cleaning, routes, serving, session
+from firelane.exchange import cleaning, routes, session
+from firelane.exchange.dropping import Dropping
 from firelane.exchange.lane import Dropped
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.topics import matches
@@ -62,7 +63,7 @@ class Sessions(RuleBasedStateMachine):
         self.patches.setattr(session, "LAST_PACKET_ID", LAST_PACKET_ID)
         self.turns = []
         self.patches.setattr(routes.Turn, "take", self.note_turn(routes.Turn.take))
-        self.patches.setattr(serving.Serving, "count_drop", self.note_drop(serving.Serving.count_drop))
+        self.patches.setattr(Dropping, "count_drop", self.note_drop(Dropping.count_drop))
 
     def client(self, name, version, window, aliases=0):
         client = Client(self.desk, name, version, window, aliases, publications=self.publications)
@@ -78,8 +79,8 @@ class Sessions(RuleBasedStateMachine):
         return taken
 
     def note_drop(self, count_drop):
-        def dropped(serving, lane, why, message, qos, arrived):
-            count_drop(serving, lane, why, message, qos, arrived)
+        def dropped(dropping, lane, why, message, qos, arrived):
+            count_drop(dropping, lane, why, message, qos, arrived)
             name = lane.session.client_id
             if why is Dropped.EXPIRED:
                 publication = self.publications[int(message.payload)]
@@ -95,7 +96,6 @@ class Sessions(RuleBasedStateMachine):
     def accepted(self, publication, before):
         """Who is owed a copy, and does the broker agree?"""
         publication.owed.clear()
-        publication.given_up = {name: client.given_up for name, client in self.clients.items()}
         turns, self.turns = self.turns, []
         assert len(turns) == (publication.topic == "s" and any("$share/g/s" in one.state.subscriptions
                                                                for one in self.clients.values()))  # fmt: skip
@@ -282,7 +282,6 @@ class Sessions(RuleBasedStateMachine):
             assert turns < MOST_TURNS, "somebody waits for ever"
             for client in self.online():
                 client.answer(100)
-                client.line.full(False)  # or a lane whose first message expired may wait for the next answer
             desk.commit()
             self.read()
             desk.now += 0.25  # links have sent what they had

@@ -141,7 +141,7 @@ class Answering:
             if delivery.packet_id:
                 continue  # it is in flight
             if delivery.qos == 0 or not session.durable:
-                self._serving.drop(delivery, Dropped.DISCONNECTED)
+                self._serving.dropping.drop(delivery, Dropped.DISCONNECTED)
                 continue
             self._journal.keep(delivery)
             assert delivery.message is not None
@@ -156,10 +156,10 @@ class Answering:
             if delivery.state is State.RELEASED:
                 del session.in_flight[delivery.packet_id]
             else:
-                self._serving.drop(delivery, Dropped.DISCONNECTED)
+                self._serving.dropping.drop(delivery, Dropped.DISCONNECTED)
         for lane in session.lanes.values():
             session.stored -= len(lane.backlog)
             while lane.backlog:
                 location, size_bytes = lane.backlog.popleft()
-                self._serving.count_drop(lane, Dropped.DISCONNECTED, None, 1, now)
+                self._serving.dropping.count_drop(lane, Dropped.DISCONNECTED, None, 1, now)
                 self._journal.let_go(session, location, size_bytes)

@@ -23,6 +23,7 @@ from firelane.exchange.cleaning import Cleaning
 from firelane.exchange.connection import Connection, Phase
 from firelane.exchange.counts import Counts
 from firelane.exchange.delivering import Delivering
+from firelane.exchange.dropping import Dropping
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import Lane
 from firelane.exchange.links import Links
@@ -75,7 +76,8 @@ class Broker:
         self.numbers = Numbers()
         self.outboxes = Outboxes(journal)
         replays = Replays(journal, self.retained, self.numbers)
-        self.serving = Serving(journal, replays, self.outboxes, self.numbers)
+        self.dropping = Dropping(journal)
+        self.serving = Serving(journal, self.dropping, replays, self.outboxes, self.numbers)
         self.answering = Answering(journal, self.outboxes, self.serving)
         self.delivering = Delivering(journal, self.outboxes, self.serving, self.numbers, boot=self.boot)
         self._timers: list[tuple[float, int]] = []  # when, and the number of the session
@@ -314,7 +316,7 @@ class Broker:
 
     def record(self, recorder: Recorder) -> None:
         """Have deliveries and membership recorded from now on."""
-        self.recorder = self.serving.recorder = recorder
+        self.recorder = self.dropping.recorder = recorder
         self._sampled_next = self.numbers.last + recorder.gap()
 
     def note_membership(self, session: Session, topic_filter: str, event: str, now: float) -> None:
@@ -489,7 +491,7 @@ class Broker:
 
     def stall(self, connection: Connection, until: float) -> None:
         """Read nothing more from a connection for a while."""
-        connection.stalled_until = until
+        connection.stalled_until = max(connection.stalled_until, until)
         connection.reading = False
         self.stalled[connection] = None
 

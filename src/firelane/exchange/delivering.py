@@ -18,7 +18,6 @@ from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.passing import Passing
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.serving import Serving
-from firelane.exchange.session import Session
 from firelane.mqtt.packets import V5
 
 MOST_POSITION = 0xFFFF
@@ -31,6 +30,8 @@ class Delivering:
         self._journal = journal
         self._outboxes = outboxes
         self._serving = serving
+        self._buffers = serving.buffers
+        self._dropping = serving.dropping
         self._numbers = numbers
         self._boot = boot  # with its sequence, what tells a message from all others
         self._touched: list[Link] = []
@@ -56,13 +57,13 @@ class Delivering:
             lane.due += 1
             connection = copy.session.connection
             if connection is None:
-                self._serving.count_drop(lane, Dropped.DISCONNECTED, message, 0, now)
+                self._dropping.count_drop(lane, Dropped.DISCONNECTED, message, 0, now)
             elif connection.direct:
                 wire = message.wire5 if connection.version == V5 else message.wire3
                 if wire is None:
                     wire = message.wire(connection.version)
                 if len(wire) > connection.largest_out:
-                    self._serving.count_drop(lane, Dropped.TOO_LARGE, message, 0, now)
+                    self._dropping.count_drop(lane, Dropped.TOO_LARGE, message, 0, now)
                     continue
                 outbox = connection.outbox
                 if not outbox:
@@ -147,7 +148,7 @@ class Delivering:
         if hash64(self._boot, message.sequence, lane.key) >= copy.threshold:
             return True
         lane.due += 1
-        self._serving.count_drop(lane, Dropped.POLICY, message, 0, now)
+        self._dropping.count_drop(lane, Dropped.POLICY, message, 0, now)
         for other in copy.others:
             other.unmerged += 1
         return False
@@ -226,15 +227,17 @@ class Delivering:
         connection, link = session.connection, session.link
         if connection is None or link is None:
             if delivery.qos and session.durable:
-                self._to_backlog(delivery)
+                self._buffers.store(delivery)
             else:
-                self._serving.count_drop(lane, Dropped.DISCONNECTED, delivery.message, delivery.qos, now)
+                self._dropping.count_drop(lane, Dropped.DISCONNECTED, delivery.message, delivery.qos, now)
         elif connection.direct and not link.paced and (delivery.qos == 0 or connection.window_used < connection.window):
             self._serving.send(connection, session, delivery, now)  # nothing waits, so nothing is overtaken
             connection.direct = session.holding_until <= self._journal.committed
         elif delivery.qos and lane.backlog:
-            self._to_backlog(delivery)
-        elif (lane.by_topic is None or not self._supersedes(delivery, link)) and self._room_for(delivery, link, now):
+            self._buffers.store(delivery)
+        elif (lane.by_topic is None or not self._supersedes(delivery, link)) and self._buffers.room_for(
+            delivery, link, now
+        ):
             link.add(delivery, now)
             connection.direct = False
             if link.paced or not link.own:
@@ -253,70 +256,11 @@ class Delivering:
         if older is None:
             return False
         assert older.message is not None
-        self._serving.count_drop(delivery.lane, Dropped.SUPERSEDED, older.message, 0, older.arrived)
+        self._dropping.count_drop(delivery.lane, Dropped.SUPERSEDED, older.message, 0, older.arrived)
         older.message, older.arrived = message, delivery.arrived
         older.retain, older.identifiers = delivery.retain, delivery.identifiers
         link.resized(older)
         return True
-
-    def _room_for(self, delivery: Delivery, link: Link, now: float) -> bool:
-        """Make room on a full link: what has expired goes first, then what a client that takes nothing more has beyond
-        its share, then the newest of the lowest class.
-        """
-        if link.own and not link.full:
-            return True
-        session = delivery.lane.session
-        if session.blocked and session.queued >= link.share and not link.own:
-            self._drop_expired(link, now)
-            if session.queued >= link.share:
-                return self._push_out(_newest_of(session, delivery.lane.klass), delivery, link)
-        while link.full_at(now):
-            if self._drop_expired(link, now):
-                continue
-            greedy = next((one for one in link.stalled if one.queued > link.share), None)
-            victim = link.victim_of(delivery.lane.klass) if greedy is None else _newest_of(greedy, -1)
-            if not self._push_out(victim, delivery, link):
-                return False
-        return True
-
-    def _drop_expired(self, link: Link, now: float) -> bool:
-        found = False
-        while (expired := link.expired(now)) is not None:
-            link.remove(expired)
-            self._serving.drop(expired, Dropped.EXPIRED)
-            found = True
-        return found
-
-    def _push_out(self, victim: Delivery | None, delivery: Delivery, link: Link) -> bool:
-        """Whether one gives way to another; what was sent before is to be sent again soon, and does not."""
-        if victim is None or victim.packet_id:
-            self._overflow(delivery)
-            return False
-        link.remove(victim)
-        self._overflow(victim)
-        return True
-
-    def _overflow(self, delivery: Delivery) -> None:
-        """There is no room in memory: QoS 0 is dropped, the others go on waiting in the log."""
-        lane, message = delivery.lane, delivery.message
-        if delivery.qos:
-            self._to_backlog(delivery, first=True)
-            if lane.session.link is not None and not lane.reliable:
-                lane.session.link.hungry.join(lane)
-        else:
-            self._serving.count_drop(lane, Dropped.OVERFLOW, message, 0, delivery.arrived)
-
-    def _to_backlog(self, delivery: Delivery, *, first: bool = False) -> None:
-        lane, session = delivery.lane, delivery.lane.session
-        self._journal.keep(delivery)
-        if first and lane.backlog:
-            lane.store_first([(delivery.location, delivery.size_bytes)])
-        else:
-            lane.store(delivery.location, delivery.size_bytes)
-        assert delivery.message is not None
-        session.stored_one(delivery.message.topic, lane)
-        if session.connection is not None:
-            session.connection.direct = False
 
     def _touch(self, link: Link) -> None:
         if not link.touched:
@@ -329,6 +273,8 @@ class Delivering:
         for link in touched:
             link.touched = False
             self._serving.serve(link, now)
+            if link.crowded:
+                self._buffers.settle(link)
 
 
 def _due(copy: Copy, message: Message, position: int, now: float) -> Delivery:
@@ -338,9 +284,3 @@ def _due(copy: Copy, message: Message, position: int, now: float) -> Delivery:
     if position:
         delivery.order += min(position, MOST_POSITION)
     return delivery
-
-
-def _newest_of(session: Session, klass: int) -> Delivery | None:
-    """The newest message of a client's lowest class that is lower than this one."""
-    lanes = [one for one in session.lanes.values() if one.queue and one.klass > klass]
-    return max(lanes, key=lambda one: (one.klass, one.queue[-1].order)).queue[-1] if lanes else None

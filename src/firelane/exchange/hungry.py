@@ -1,4 +1,4 @@
-"""Lanes that wait for room in the memory of their link, as all they have is in the log; the best class first."""
+"""Lanes that wait for room in the memory of their link, as all they have of QoS 1 and 2 is in the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from firelane.exchange.lane import Lane
 
 
 class Hungry(dict[Lane, int]):
-    """Lanes with nothing in memory and something in the log, and the class under which each is kept."""
+    """Lanes with messages in the log and none of these in memory, and the class under which each is kept."""
 
     __slots__ = ("_by_class",)
 
@@ -28,9 +28,7 @@ class Hungry(dict[Lane, int]):
         if klass is not None:
             del self._by_class[klass][lane]
 
-    def take(self) -> Lane:
+    def first(self) -> Lane:
         """The one of the best class that has waited longest."""
         best = min(klass for klass, lanes in self._by_class.items() if lanes)
-        lane = next(iter(self._by_class[best]))
-        self.leave(lane)
-        return lane
+        return next(iter(self._by_class[best]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -193,6 +193,7 @@ class Lane:
         "replay",
         "session",
         "threshold",
+        "topics",
         "unmerged",
     )
 
@@ -217,6 +218,7 @@ class Lane:
         self.entry: tuple[int, int, Lane] | None = None  # where it stands in line on its link
         self.blocked = False  # its client takes nothing more for now
         self.by_topic: dict[bytes, Delivery] | None = None  # `keep: latest`: what waits of each topic
+        self.topics: Counter[bytes] | None = None  # what waits, where other lanes of its session may carry the same
 
         self.due = 0
         self.passed = 0  # delivered without having waited
@@ -242,9 +244,9 @@ class Lane:
         """Whether nothing waits in it; something may be in flight."""
         return not (self.queue or self.backlog or self.replay)
 
-    def holds(self, topic: bytes) -> bool:
-        """Whether a message of a topic may wait in memory."""
-        return any(one.message is None or one.message.topic == topic for one in self.queue)
+    def count_topics(self) -> None:
+        """From now on know of which topics messages wait in memory; those that are to be sent again do not count."""
+        self.topics = Counter(one.message.topic for one in self.queue if one.message is not None)
 
     def treat(self, klass: int, drop_rate: float, flow: int | None = None) -> None:
         """Give it a class, which its link knows of, and a drop rate, as far as its need allows."""

@@ -45,9 +45,11 @@ class Link:
         "_newest",
         "_reserved",
         "_unsorted",
+        "again",
         "ahead_s",
         "byte_s",
         "charged_bytes",
+        "crowded",
         "described",
         "free_at",
         "hungry",
@@ -81,12 +83,14 @@ class Link:
         self._last_wire = 0, (-1, -1)  # wire bytes, and of what
         self.free_at = 0.0
         self.wakes_at = NEVER
+        self.crowded = False  # a fan-out was given one place more than there are
         self.touched = False  # something was added to it that is to be looked at
         self.most = most if link.buffer_messages is None else link.buffer_messages
         self.most_bytes = most_bytes
         self.share = self.most if self.own else max(1, self.most // 4)  # of a client that takes nothing more
         self.queued = 0
-        self.queued_bytes = 0
+        self.again = 0  # of these: sent before, which take no room in the buffer
+        self.queued_bytes = 0  # of the others
         self.sent_bytes = 0
         self.mask = 0  # classes in which somebody stands in line
         self.hungry = Hungry()
@@ -95,7 +99,7 @@ class Link:
         self._lines: dict[int, list[Entry]] = {}
         self._newest: dict[int, list[tuple[int, int, Lane]]] = defaultdict(list)  # of a class: order, moves, lane
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved
-        self._counts = [0] * MOST_PRIORITIES  # messages of a class, also of lanes that are blocked
+        self._counts = [0] * MOST_PRIORITIES  # messages in the buffer by class, also of lanes that are blocked
         self._expiring: list[tuple[float, int, int, Delivery]] = []
         self._reserved = [0] * MOST_PRIORITIES  # places in the buffer, by class
         for klass, share in link.guaranteed.items():
@@ -157,7 +161,8 @@ class Link:
         newest = self._newest[klass]
         if newest and newest[-1][0] > delivery.order:  # it waited elsewhere before
             self._unsorted.add(klass)
-        newest.append((delivery.order, lane.moves, lane))
+        if not delivery.packet_id:
+            newest.append((delivery.order, lane.moves, lane))
         if len(newest) > 4 * self._counts[klass] + SPARE_NOTES:  # most have been sent by now
             newest[:] = [one for one in newest if _still_waits(*one)]
         if message is not None and message.expires_at != NEVER:
@@ -173,12 +178,11 @@ class Link:
         heapq.heappush(expiring, (expires_at, delivery.order, delivery.lane.number, delivery))
 
     def add_first(self, deliveries: list[Delivery]) -> None:
-        """Let deliveries of one lane that were sent before wait in front of all others of theirs."""
+        """Let deliveries of one lane that were sent before wait in front of all others of theirs, beyond the buffer."""
         lane = deliveries[0].lane
         if lane.queue is NOTHING:
             lane.queue = deque()
         lane.queue.extendleft(reversed(deliveries))
-        self._newest[lane.klass][:0] = [(one.order, lane.moves, lane) for one in deliveries]
         for delivery in deliveries:
             self._came(delivery)
         if not lane.blocked:
@@ -188,7 +192,7 @@ class Link:
         """Put a lane in line by the first message that waits in it; where it stood before counts no more."""
         lane.entry = entry = (lane.queue[0].order, lane.number, lane)
         line = self._lines.setdefault(lane.klass, [])
-        if len(line) > 2 * self._counts[lane.klass] + SPARE_NOTES:  # most have left it by now
+        if len(line) > 2 * self.queued + SPARE_NOTES:  # most have left it by now
             line[:] = [one for one in line if one[2].entry is one]
             heapq.heapify(line)
         heapq.heappush(line, entry)
@@ -256,14 +260,22 @@ class Link:
         return self.mask == 1 << lane.klass and len(self._lines[lane.klass]) == 1
 
     def step_in(self, lane: Lane) -> None:
-        """And takes more again."""
+        """The client of a lane that has stepped out takes more again."""
         session = lane.session
         lane.blocked = False
         del session.blocked[lane]
         if not session.blocked:
             del self.stalled[session]
+            self.remind(session)
         if lane.queue:
             self.line_up(lane)
+
+    def remind(self, session: Session) -> None:
+        """Have what a client has in the log brought to mind as there is room."""
+        if session.stored:
+            for lane in session.lanes.values():
+                if lane.backlog and not lane.reliable:
+                    self.hungry.join(lane)
 
     def step_in_all(self, session: Session) -> None:
         """The same of all lanes of a client."""
@@ -285,18 +297,16 @@ class Link:
 
     def move(self, lane: Lane, klass: int) -> None:
         """A lane changes its class, with all that waits in it, which is merged by arrival."""
+        before, lane.klass = lane.klass, klass
+        if lane in self.hungry:
+            self.hungry.join(lane)
         if not lane.queue:
-            lane.klass = klass
-            if lane in self.hungry:
-                self.hungry.join(lane)
             return
-        count = len(lane.queue)
-        self._counts[lane.klass] -= count
-        self._counts[klass] += count
-        lane.klass = klass
-        newest = self._newest[klass]
         lane.moves += 1  # what was noted of it before counts no more
-        newest += [(one.order, lane.moves, lane) for one in lane.queue]
+        notes = [(one.order, lane.moves, lane) for one in lane.queue if not one.packet_id]
+        self._counts[before] -= len(notes)
+        self._counts[klass] += len(notes)
+        self._newest[klass] += notes
         self._unsorted.add(klass)
         if lane.entry is not None:
             self.line_up(lane)
@@ -306,11 +316,20 @@ class Link:
     @property
     def full(self) -> bool:
         """Whether nothing more fits."""
-        return self.queued >= self.most or self.queued_bytes >= self.most_bytes
+        return self.queued - self.again >= self.most or self.queued_bytes >= self.most_bytes
+
+    @property
+    def over_full(self) -> bool:
+        """Whether more waits than there is room for."""
+        return self.queued - self.again > self.most
+
+    def has_its_share(self, session: Session) -> bool:
+        """Whether a client has as much of the buffer as one may that takes nothing more."""
+        return session.fresh >= self.share and not self.own
 
     def full_at(self, now: float) -> bool:
         """The same; a free link takes one more of a fan-out that has begun to stand in line, as it is about to send."""
-        if self.touched and self.mask and self.free_at <= now and self.queued == self.most:
+        if self.touched and self.mask and self.free_at <= now and self.queued - self.again == self.most:
             return self.queued_bytes >= self.most_bytes
         return self.full
 
@@ -337,8 +356,9 @@ class Link:
         expiring = self._expiring
         while expiring and expiring[0][0] <= now:
             delivery = heapq.heappop(expiring)[3]
-            if delivery.waiting and delivery.message is not None and delivery.message.expires_at <= now:
-                return delivery
+            message = delivery.message
+            if delivery.waiting and not delivery.packet_id and message is not None and message.expires_at <= now:
+                return delivery  # one that was sent before does not expire (MQTT-4.4.0-1)
         return None
 
     def remove(self, delivery: Delivery) -> None:
@@ -353,6 +373,8 @@ class Link:
             self.hungry.join(lane)
         if not lane.queue:
             lane.entry = None
+            if lane.blocked:
+                self.step_in(lane)  # it no longer waits for anything
         elif lane.entry is not None and lane.entry[0] != lane.queue[0].order:
             self.line_up(lane)
 
@@ -376,29 +398,42 @@ class Link:
     def _came(self, delivery: Delivery) -> None:
         lane, message = delivery.lane, delivery.message
         delivery.waiting = True
-        delivery.held_bytes = held_bytes = 0 if message is None else message.size_bytes
         self.queued += 1
-        self.queued_bytes += held_bytes
-        self._counts[lane.klass] += 1
         lane.session.queued += 1
+        if delivery.packet_id:
+            self.again += 1
+        else:
+            delivery.held_bytes = held_bytes = 0 if message is None else message.size_bytes
+            self.queued_bytes += held_bytes
+            self._counts[lane.klass] += 1
         if delivery.qos:
             lane.reliable += 1
         elif lane.by_topic is not None and message is not None:
             lane.by_topic[message.topic] = delivery
+        if lane.topics is not None and message is not None:
+            lane.topics[message.topic] += 1
 
     def _gone(self, delivery: Delivery) -> None:
         lane = delivery.lane
         delivery.waiting = False
         self.queued -= 1
-        self.queued_bytes -= delivery.held_bytes
-        self._counts[lane.klass] -= 1
         lane.session.queued -= 1
+        if delivery.packet_id:
+            self.again -= 1
+        else:
+            self.queued_bytes -= delivery.held_bytes
+            self._counts[lane.klass] -= 1
         if delivery.qos:
             lane.reliable -= 1
-        if lane.by_topic is not None and delivery.message is not None:
-            topic = delivery.message.topic
-            if lane.by_topic.get(topic) is delivery:
-                del lane.by_topic[topic]
+        if delivery.message is None:
+            return
+        topic = delivery.message.topic
+        if lane.by_topic is not None and lane.by_topic.get(topic) is delivery:
+            del lane.by_topic[topic]
+        if lane.topics is not None:
+            lane.topics[topic] -= 1
+            if not lane.topics[topic]:
+                del lane.topics[topic]
 
 
 class _Guarantee:

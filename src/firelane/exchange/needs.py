@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from firelane.errors import FirelaneError
 from firelane.exchange.access import EVERYBODY, Access, Identity, Verdict
-from firelane.mqtt.topics import plain_filter
+from firelane.mqtt.topics import SHARED, plain_filter
 from firelane.scenario.model import Scenario
 from firelane.scenario.need import Need, NeedChange, changed
 from firelane.scenario.save import value_text
@@ -26,7 +26,6 @@ from firelane.units import WEIGHT
 
 DEFAULT = Need()
 NEED = "$need/"
-SHARED = "$share/"
 HOW = f"write {NEED}PROFILE/FILTER or {SHARED}NAME/{NEED}PROFILE/FILTER"
 NONE = "none"  # how a client writes that it wants no bound
 LONGEST_VALUE = 4096

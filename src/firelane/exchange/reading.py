@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 STALL_S = 1.0
+LOOKED_AT_ONCE = 32  # messages, before the log is asked again whether it takes more
 _PINGRESP = bytes((Kind.PINGRESP << 4, 0))
-_QOS_0, _QOS_1, _PUBACK = 0x30, 0x32, 0x40  # first bytes of packets without flags
+_QOS_0, _QOS_1, _ACKNOWLEDGED = 0x30, 0x32, 0x40  # first bytes of packets without flags
 
 
 def received(broker: Broker, connection: Connection, data: bytes, now: float) -> None:
@@ -93,7 +94,7 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                             at = stop
                             continue
                         packet_id = data[rest - 2 : rest]
-                        if answers or not journal.refusing:  # looked at once for several
+                        if len(answers) % LOOKED_AT_ONCE or not journal.refusing:
                             answer = publishing.accept_quickly(
                                 broker, connection, topic, payload, route, packet_id, now
                             )
@@ -103,7 +104,7 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                                 quick_bytes += len(payload)
                                 at = stop
                                 continue
-                elif first == _PUBACK and length == 2:  # without a reason
+                elif first == _ACKNOWLEDGED and length == 2:  # without a reason
                     assert session is not None
                     acknowledged(session, data[body] << 8 | data[body + 1])
                     answered = True
@@ -148,7 +149,7 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
 
 
 def _handle(broker: Broker, connection: Connection, first: int, body: bytes, now: float) -> None:
-    """Any packet but PUBLISH."""
+    """Any packet that has not taken the short way, but for PUBLISH on an open connection."""
     if connection.upstream is not None and connection.upstream.handled(first, body):
         return
     if connection.phase is Phase.NEW:

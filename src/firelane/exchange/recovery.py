@@ -117,6 +117,7 @@ class Recovery:
             self._saw(sequence)
             if remembered := self._sessions.get(number):
                 remembered.owed.pop(sequence, None)
+                remembered.topics.pop(sequence, None)
                 remembered.sent.pop(sequence, None)
 
     def _sent(self, _: int, body: bytes) -> None:
@@ -129,6 +130,7 @@ class Recovery:
         self._saw(sequence)
         remembered = self._named(number)
         remembered.owed.pop(sequence, None)
+        remembered.topics.pop(sequence, None)
         remembered.sent.pop(sequence, None)
         remembered.released[packet_id] = sequence
 
@@ -214,7 +216,8 @@ def _lane_of(session: Session, topic: bytes) -> Lane:
     """The lane for what a session is owed of a topic: of a subscription that matches, else one without any."""
     text = topic.decode()
     matching = [one.lane for one in session.subscriptions.values() if matches(one.topics, text)]
-    session.overlaps = session.overlaps or len(matching) > 1
+    if len(matching) > 1:
+        session.overlap()
     return matching[0] if matching else session.lane(NO_FILTER)
 
 

@@ -25,10 +25,12 @@ class Copy:
     """What one session gets of a topic; `own` replaces it for what the session published itself.
 
     Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them; but as
-    long as a message of the topic waits in another lane, that one goes on, or messages would overtake each other.
+    long as a message of the topic waits in another lane, also of a former subscription, that one goes on, or messages
+    would overtake each other.
     """
 
     __slots__ = (
+        "_former",
         "_lanes",
         "_topic",
         "identifiers",
@@ -43,24 +45,28 @@ class Copy:
         "threshold",
     )
 
-    def __init__(self, session: Session, matching: list[Subscription], topic: bytes) -> None:
+    def __init__(
+        self, session: Session, matching: list[Subscription], topic: bytes, former: tuple[Lane, ...] = ()
+    ) -> None:
         self.session = session
         self._topic = topic  # of no meaning to a copy with a single lane, which several topics share
         self._lanes = [one.lane for one in matching]
+        self._former = former
         self.lane = self._lanes[0]
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
         foreign = [one for one in matching if not one.no_local]
-        session.overlaps = session.overlaps or len(matching) > 1
+        if len(matching) > 1 or former:
+            session.overlap()
         self.own: Copy | None = self
         if len(foreign) < len(matching):
-            self.own = Copy(session, foreign, topic) if foreign else None
+            self.own = Copy(session, foreign, topic, former) if foreign else None
         self.choose()
 
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
-        if len(self._lanes) > 1:
+        if len(self._lanes) > 1 or self._former:
             self.lane = self._carrier()
         self.others = tuple(one for one in self._lanes if one is not self.lane)
         self.threshold = min(one.threshold for one in self._lanes)
@@ -72,13 +78,14 @@ class Copy:
 
     def _carrier(self) -> Lane:
         best = min(self._lanes, key=lambda one: (one.klass, one.threshold))
+        lanes = (*self._lanes, *self._former)
         if self.session.stored and self.qos:
-            stored = self.session.carrier(self._topic, self._lanes)
+            stored = self.session.carrier(self._topic, lanes, self.lane)
             if stored is not None:
                 return stored
         if not self.session.queued:
             return best
-        return next((one for one in self._lanes if one is not best and one.holds(self._topic)), best)
+        return next((one for one in lanes if one.topics and self._topic in one.topics), best)
 
 
 class Group:
@@ -205,7 +212,7 @@ class Routes:
         route = self.known.get(topic)
         if route is None:
             text = topic.decode()
-            copies, turns = self._copies(topic, text), self._turns(topic, text)
+            copies, turns = self._copies(topic, text), self._turns(text)
             route = Route(text, self.traffic.of(topic, text), copies, turns)
             if not text.startswith(("$SYS", "$firelane")):  # only topics that anybody may publish to take the short way
                 self._remember(topic, route)
@@ -237,14 +244,10 @@ class Routes:
                 by_session.setdefault(one.session, []).append(one)
         return tuple(_copy(session, matching, topic) for session, matching in by_session.items())
 
-    def _turns(self, topic: bytes, text: str) -> tuple[Turn, ...]:
+    def _turns(self, text: str) -> tuple[Turn, ...]:
         turns = []
         for group in self._group_filters.matching(text):
-            members = [
-                _copy(one.session, [one], topic)
-                for one in group.members
-                if not one.partly or self._may_receive(one.session, text)
-            ]
+            members = [_alone(one) for one in group.members if not one.partly or self._may_receive(one.session, text)]
             if members:
                 turns.append(Turn(group, members))
         return tuple(turns)
@@ -273,11 +276,14 @@ class Routes:
 
 def _copy(session: Session, matching: list[Subscription], topic: bytes) -> Copy:
     """What a session gets; if only one subscription matches it is the same for all topics, and kept there."""
-    if len(matching) > 1:
-        return Copy(session, matching, topic)
-    alone = matching[0]
-    if alone.copy is None:
-        alone.copy = Copy(session, matching, topic)
+    former = session.former() if len(session.lanes) > len(session.subscriptions) else ()
+    return Copy(session, matching, topic, former) if len(matching) > 1 or former else _alone(matching[0])
+
+
+def _alone(subscription: Subscription) -> Copy:
+    copy = subscription.copy
+    if copy is None:
+        copy = subscription.copy = Copy(subscription.session, [subscription], b"")
     else:
-        alone.copy.choose()
-    return alone.copy
+        copy.choose()
+    return copy

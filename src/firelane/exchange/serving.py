@@ -6,32 +6,35 @@ import heapq
 from itertools import count
 
 from firelane.errors import StoreError
+from firelane.exchange.buffers import Buffers
 from firelane.exchange.connection import Connection
+from firelane.exchange.dropping import Dropping
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import POSITION_BITS, Delivery, Dropped, Lane, State
 from firelane.exchange.link import Link
-from firelane.exchange.message import NEVER, Message, Numbers
+from firelane.exchange.message import NEVER, Numbers
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.passing import Passing
 from firelane.exchange.replays import Replays
 from firelane.exchange.session import Session
-from firelane.exchange.telemetry import Recorder
 from firelane.mqtt.packets import V3, V5
 
 MOST_UNWRITTEN_BYTES = 65_536  # what is added to an outbox before the socket has had its turn
-OUTCOMES = [why.name.lower() for why in Dropped]
 KEPT_FOR_THE_BEST = 8  # one in so many messages under way is kept for a session's best class
 
 
 class Serving:
     """Serves the links; keeps when which of them is to be looked at again."""
 
-    def __init__(self, journal: Journal, replays: Replays, outboxes: Outboxes, numbers: Numbers) -> None:
+    def __init__(
+        self, journal: Journal, dropping: Dropping, replays: Replays, outboxes: Outboxes, numbers: Numbers
+    ) -> None:
         self.journal = journal
+        self.dropping = dropping
+        self.buffers = Buffers(journal, dropping)
         self.numbers = numbers
         self.replays = replays
         self.outboxes = outboxes
-        self.recorder: Recorder | None = None
         self.timed: list[Lane] = []  # lanes that have noted delays
         self.unreadable: dict[Session, str] = {}  # whose messages the log cannot give back, and why
         self.passings: list[Passing] = []  # and fan-outs that are not counted yet
@@ -55,14 +58,16 @@ class Serving:
                 if link.own and link.alone(lane):
                     break
                 link.step_out(lane)
+                if link.hungry:
+                    self._feed(link, now)
                 continue
             link.take(lane)
             if delivery.message is not None and now >= delivery.message.expires_at and not delivery.duplicate:
-                self.drop(delivery, Dropped.EXPIRED)
+                self.dropping.drop(delivery, Dropped.EXPIRED)
             else:
                 self.send(connection, session, delivery, now)
             if lane.backlog and not lane.reliable:
-                self._refill(lane, now)
+                link.hungry.join(lane)
             if link.hungry:
                 self._feed(link, now)
             if not session.queued:
@@ -73,11 +78,19 @@ class Serving:
             self._wake_later(link, now)
 
     def _feed(self, link: Link, now: float) -> None:
-        """There is room again for the best of the lanes that had to leave everything in the log."""
-        while link.hungry and not link.full:
-            lane = link.hungry.take()
-            if not lane.reliable and lane.backlog and lane.session.connection is not None:
+        """There is room again for the best of the lanes that had to leave everything in the log.
+
+        Who takes nothing more is left out when the buffer is full or it has its share, and gives way to others.
+        """
+        while link.hungry:
+            lane = link.hungry.first()
+            session = lane.session
+            wants = lane.backlog and not lane.reliable and session.connection is not None
+            if wants and not (session in link.stalled and (link.full or link.has_its_share(session))):
+                if link.full and not self.buffers.relieve(link, session):
+                    break
                 self._refill(lane, now)
+            link.hungry.leave(lane)  # who was left out is reminded of when it takes more, see Link.step_in
 
     def _takes_no_more(self, connection: Connection, session: Session, delivery: Delivery, committed: int) -> bool:
         if not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
@@ -99,10 +112,7 @@ class Serving:
             return
         if session.blocked:
             link.step_in_all(session)
-        if session.stored:
-            for lane in session.lanes.values():
-                if lane.backlog and not lane.reliable:
-                    link.hungry.join(lane)  # and `serve` feeds it as there is room
+        link.remind(session)
         link.replaying.update(session.replaying)
         self.settle_direct(session)
         self.serve(link, now)
@@ -190,10 +200,10 @@ class Serving:
         elif delivery.qos:
             assert session.link is not None
             session.again.popleft()
-            session.link.step_in_all(session)  # the next one may wait in another lane
+            self._let_next_in(session, session.link)
         wire = self._wire(connection, delivery, now)
         if wire is None:
-            self.drop(delivery, Dropped.TOO_LARGE)
+            self.dropping.drop(delivery, Dropped.TOO_LARGE)
             return
         self.account(delivery, now)
         if delivery.qos == 0:
@@ -211,6 +221,13 @@ class Serving:
             self.outboxes.put(connection, wire)
         else:
             self.outboxes.after_commit.append((session.holding_until, connection, wire))
+
+    def _let_next_in(self, session: Session, link: Link) -> None:
+        """One was sent again: the next one may wait in another lane, and after the last all others may go on."""
+        if not session.again:
+            link.step_in_all(session)
+        elif session.again[0].lane.blocked:
+            link.step_in(session.again[0].lane)
 
     def account(self, delivery: Delivery, now: float) -> None:
         """Take the time of the link, and note how long the message took to get through."""
@@ -235,7 +252,7 @@ class Serving:
             delays_s.append(delay_s)
         if message.weight:
             arrived = delivery.arrived or now
-            self._record(lane, message, delivery.qos, arrived, delay_s, "delivered", message.weight)
+            self.dropping.record(lane, message, delivery.qos, arrived, delay_s, "delivered", message.weight)
 
     def _wire(self, connection: Connection, delivery: Delivery, now: float) -> bytes | None:
         """The bytes of a copy, with an alias for its topic where the client takes them; None if it is too large."""
@@ -262,42 +279,6 @@ class Serving:
         if new:
             connection.aliases_out[topic] = alias
         return wire
-
-    def drop(self, delivery: Delivery, why: Dropped) -> None:
-        """Give a delivery up, and count it."""
-        lane = delivery.lane
-        self.count_drop(lane, why, delivery.message, delivery.qos, delivery.arrived)
-        if delivery.packet_id:
-            lane.session.in_flight.pop(delivery.packet_id, None)
-            if delivery in lane.session.again:
-                lane.session.again.remove(delivery)
-        if delivery.location:
-            self.journal.done(lane.session, delivery)
-
-    def count_drop(self, lane: Lane, why: Dropped, message: Message | None, qos: int, arrived: float) -> None:
-        """Count a delivery that will not be made, with its reason; every one is recorded."""
-        lane.dropped[why] += 1
-        if self.recorder is not None:
-            self._record(lane, message, qos, arrived, None, OUTCOMES[why], 1.0)
-
-    def _record(
-        self,
-        lane: Lane,
-        message: Message | None,
-        qos: int,
-        arrived: float,
-        delay_s: float | None,
-        outcome: str,
-        weight: float,
-    ) -> None:
-        assert self.recorder is not None
-        session = lane.session
-        topic, size_bytes = (b"", 0) if message is None else (message.topic, len(message.payload))
-        if message is not None and session.link is not None:
-            size_bytes = session.link.wire_bytes(message)
-        self.recorder.delivery(
-            arrived, session.name, lane.filter, topic, lane.klass, qos, size_bytes, delay_s, outcome, weight
-        )
 
 
 def _kept(window: int) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from firelane.exchange.lane import LOWEST, Delivery, Dropped, Lane, State
 from firelane.exchange.message import NEVER
 from firelane.mqtt.packets import Will
+from firelane.mqtt.topics import SHARED
 
 if TYPE_CHECKING:
     from firelane.exchange.access import Identity
@@ -84,7 +86,7 @@ class Session:
     lanes: dict[str, Lane] = field(default_factory=dict)
     carriers: dict[bytes, Lane] = field(default_factory=dict)  # of several lanes, the one whose backlog has a topic
     unsure: bool = False  # there may be topics in a backlog that `carriers` does not know
-    overlaps: bool = False  # several of its filters have matched one topic
+    overlaps: bool = False  # set with `overlap`
     blocked: dict[Lane, None] = field(default_factory=dict)  # lanes that wait for the client to take more
     queued: int = 0  # messages that wait in memory
     stored: int = 0  # and in the log
@@ -107,6 +109,11 @@ class Session:
         """Whether something is still to be sent to it."""
         return bool(self.queued or self.stored or self.replaying)
 
+    @property
+    def fresh(self) -> int:
+        """Messages that wait in memory and were not sent before."""
+        return self.queued - len(self.again)
+
     def lasts(self, expiry_s: float) -> None:
         """How long it outlives its connection."""
         self.expiry_s = expiry_s
@@ -118,12 +125,21 @@ class Session:
         if lane is None:
             self.unsure = self.unsure or (len(self.lanes) == 1 and self.stored > 0)
             lane = self.lanes[topic_filter] = Lane(self, topic_filter)
+            if self.overlaps:
+                lane.count_topics()
         return lane
+
+    def overlap(self) -> None:
+        """Several of its filters match one topic, so which lane carries it has to be looked at from now on."""
+        if not self.overlaps:
+            self.overlaps = True
+            for lane in self.lanes.values():
+                lane.count_topics()
 
     def stored_one(self, topic: bytes, lane: Lane) -> None:
         """One more message waits in the log; remember in which of several lanes."""
         self.stored += 1
-        if len(self.lanes) > 1:
+        if len(self.lanes) > 1 and not lane.filter.startswith(SHARED):
             if len(self.carriers) < MOST_CARRIERS or topic in self.carriers:
                 self.carriers[topic] = lane
             else:
@@ -136,13 +152,18 @@ class Session:
             self.carriers.clear()
             self.unsure = False
 
-    def carrier(self, topic: bytes, lanes: list[Lane]) -> Lane | None:
-        """Which of its lanes may have a topic in its backlog."""
+    def former(self) -> tuple[Lane, ...]:
+        """Lanes of subscriptions that are no more, which may still have something to deliver."""
+        gone = (lane for one, lane in self.lanes.items() if one not in self.subscriptions)
+        return tuple(lane for lane in gone if not (lane.idle or lane.filter.startswith(SHARED)))
+
+    def carrier(self, topic: bytes, lanes: Sequence[Lane], present: Lane) -> Lane | None:
+        """Which of several lanes may have a topic in its backlog; where that is not known, rather the present one."""
         lane = self.carriers.get(topic)
-        if lane is None and self.unsure:
-            several = [one for one in lanes if one.backlog]
-            lane = several[0] if len(several) == 1 else None
-        return lane if lane is not None and lane.backlog else None
+        if lane is not None and lane in lanes and lane.backlog:
+            return lane
+        several = [one for one in lanes if one.backlog] if self.unsure else []
+        return several[0] if len(several) == 1 else present if present in several else None
 
     def rank(self) -> None:
         """See which class is its best."""

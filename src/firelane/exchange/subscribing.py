@@ -14,6 +14,7 @@ from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Kind, Suback, Subscribe, Unsubscribe
 from firelane.mqtt.packets import Subscription as Wish
 from firelane.mqtt.reasons import PacketError, Reason
+from firelane.mqtt.topics import SHARED
 
 if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 MOST_LEVELS = 200
 SPARE_LANES = 100
 MOST_TOLD = 1000  # user properties; some clients take no more
-SHARE = "$share/"
 REFUSED_V3 = 0x80
 
 
@@ -38,7 +38,7 @@ def new_subscription(
 ) -> Subscription:
     """A subscription of a session; a shared one is taken apart into its group and its filter."""
     group, topics = "", topic_filter
-    if topic_filter.startswith(SHARE):
+    if topic_filter.startswith(SHARED):
         _, group, topics = topic_filter.split("/", 2)
     return Subscription(
         session=session,
@@ -142,7 +142,7 @@ def start_replay(subscription: Subscription) -> None:
 
 
 def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reason | None:
-    if wish.filter.startswith(SHARE) and (wish.filter.count("/") < 2 or not all(wish.filter.split("/", 2)[1:])):
+    if wish.filter.startswith(SHARED) and (wish.filter.count("/") < 2 or not all(wish.filter.split("/", 2)[1:])):
         return Reason.TOPIC_FILTER_INVALID
     if wish.filter.count("/") >= MOST_LEVELS:
         return Reason.TOPIC_FILTER_INVALID

@@ -29,7 +29,7 @@ from firelane.mqtt.packets import (
 )
 from firelane.mqtt.properties import WILL, read_properties
 from firelane.mqtt.reasons import REASONS, PacketError, Reason, malformed, protocol_error
-from firelane.mqtt.topics import filter_problem, topic_problem
+from firelane.mqtt.topics import SHARED, filter_problem, topic_problem
 
 MOST_FILTERS = 10_000  # in one packet, so that none keeps others waiting for long
 _MUST_BE_TWO = (Kind.PUBREL, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE)  # flags 0010
@@ -193,7 +193,7 @@ def _subscription(topic_filter: str, options: int, version: int) -> Subscription
     if retain_handling == 3:
         raise protocol_error("retain handling 3")
     no_local = bool(options & 4)
-    if no_local and topic_filter.startswith("$share/"):
+    if no_local and topic_filter.startswith(SHARED):
         raise protocol_error("no local on a shared subscription")
     return Subscription(
         filter=topic_filter,
@@ -207,7 +207,7 @@ def _subscription(topic_filter: str, options: int, version: int) -> Subscription
 def _check_filter(topic_filter: str, version: int) -> None:
     if problem := filter_problem(topic_filter):
         raise PacketError(Reason.TOPIC_FILTER_INVALID, problem)
-    if version == V5 and topic_filter.startswith("$share/"):
+    if version == V5 and topic_filter.startswith(SHARED):
         _, group, *levels = topic_filter.split("/", 2)
         if not group or "+" in group or "#" in group or not levels or not levels[0]:
             raise PacketError(Reason.TOPIC_FILTER_INVALID, "a shared subscription is $share/NAME/FILTER")

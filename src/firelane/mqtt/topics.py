@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LONGEST_BYTES = 65_535
+SHARED = "$share/"  # begins the filter of a shared subscription
 
 
 def topic_problem(name: str) -> str | None:
@@ -76,7 +77,7 @@ def intersection(one: str, other: str) -> str | None:
 
 def plain_filter(topic_filter: str) -> str:
     """The filter that decides what is matched: that of `$share/group/filter`, else the filter itself."""
-    return topic_filter.split("/", 2)[-1] if topic_filter.startswith("$share/") else topic_filter
+    return topic_filter.split("/", 2)[-1] if topic_filter.startswith(SHARED) else topic_filter
 
 
 def _levels(topic_filter: str) -> tuple[list[str], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections import OrderedDict
@@ -12,7 +13,8 @@ from firelane.errors import StoreError
 MOST_OPEN = 16
 
 sync_data = getattr(os, "fdatasync", os.fsync)  # not every system has fdatasync
-_DURABLY: int | None = getattr(os, "RWF_DSYNC", None)
+DURABLY: int | None = getattr(os, "RWF_DSYNC", None)
+NOT_AT_ONCE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # systems and file systems that do not know how
 
 
 def segment_path(folder: Path, number: int) -> Path:
@@ -32,14 +34,22 @@ def write_durably(file: int, data: bytes | bytearray, offset: int) -> None:
     """Write at `offset` what is then on disk. One system call, where the system has it: every return to Python makes
     a thread wait for its turn, and the others for it.
     """
-    if _DURABLY is None:
+    try:
+        _write_at_once(file, data, offset)
+    except OSError as problem:
+        if problem.errno not in NOT_AT_ONCE:
+            raise
         write_all(file, data, offset)
         sync_data(file)
-        return
+
+
+def _write_at_once(file: int, data: bytes | bytearray, offset: int) -> None:
+    if DURABLY is None:
+        raise OSError(errno.ENOSYS, "not here")
     with memoryview(data) as view:
         done = 0
         while done < len(view):
-            done += os.pwritev(file, [view[done:]], offset + done, _DURABLY)
+            done += os.pwritev(file, [view[done:]], offset + done, DURABLY)
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,8 +11,9 @@ set, so that nothing new takes this room and it is left for the records that end
 written, and with twice the size of the spare free it is made again and `failed` is over. It does not count in the
 bytes of the log; one that an earlier run left is used; and that it cannot be made is no failure.
 
-The thread shares the interpreter with its caller and has to get hold of it twice for each batch. A caller that is
-busy should set `sys.setswitchinterval` to about 0.1 ms; with Python's 5 ms a commit may wait for tenths of a second.
+The thread shares the interpreter with its caller and has to get hold of it two or three times for each batch. A caller
+that is busy should set `sys.setswitchinterval` to about 0.1 ms; with Python's 5 ms a commit may wait for tenths of a
+second.
 """
 
 from __future__ import annotations
