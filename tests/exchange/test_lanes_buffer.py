@@ -211,3 +211,30 @@ def test_what_is_sent_again_lets_nothing_more_into_the_buffer(make_desk):
         sent += letters(desk, SERVICE_S, bea)
         assert sum(not one.packet_id for one in waiting(desk.session("bea"))) + desk.session("ann").queued <= 2
     assert sent == "111222"
+
+
+def test_a_fan_out_finds_one_place_more_on_a_free_link_but_keeps_it_only_if_its_first_is_sent(make_desk):
+    desk, ann, bea, ben = two_on_a_link(make_desk, places=1)
+    ann.subscribe("a")
+    bea.subscribe("a")
+    ben.publish("a", body("1"))
+    assert sum(desk.session(one).totals.dropped[Dropped.OVERFLOW] for one in ("ann", "bea")) == 0
+    wake(desk, 1.0)
+    ann.full()
+    bea.full()
+    ben.publish("a", body("2"))
+    assert desk.session("ann").link.queued == 1
+
+
+def test_a_lane_that_waits_for_room_does_so_in_its_present_class(make_desk):
+    desk = make_desk(scenario=on_one_link("ann", link=a_link(buffer_messages=3)))
+    ann, ben = desk.lasting("ann"), desk.join("ben")
+    ann.subscribe(*reliable("u", "v"))
+    desk.apply(a_plan({("ann", "u"): (3, 0.0), ("ann", "v"): (5, 0.0)}))
+    for topic, qos in (("u", 1), ("u", 0), ("v", 0), ("v", 0), ("v", 1), ("u", 1)):
+        ben.publish(topic, body("x"), qos=qos)
+    session = desk.session("ann")
+    hungry = [lane for lane in session.lanes.values() if lane in session.link.hungry]
+    assert hungry
+    desk.apply(a_plan({("ann", "u"): (5, 0.0), ("ann", "v"): (3, 0.0)}, version=2))
+    assert all(session.link.hungry.get(lane, lane.klass) == lane.klass for lane in hungry)

@@ -3,6 +3,7 @@
 import pytest
 from plans import a_plan
 from thin_link import (
+    SERVICE_S,
     a_fast_link,
     body,
     control_packets_take_no_time,  # noqa: F401  (a fixture that every test here uses)
@@ -244,3 +245,65 @@ def test_nor_by_what_another_filter_carries_once_theirs_is_given_up(make_fire):
     publish(ben, "alarm/x", "5")
     assert letters(desk, 1.0, ann) == "5"
     assert desk.session("ann").lanes["alarm/#"].delivered == 2
+
+
+# ---- and what is none of a lane's business
+
+
+@pytest.fixture
+def returned(make_fire):
+    """A client that is back, and has bulk to be sent again before anything newer of it."""
+
+    def make(away=""):
+        desk, ann, ben = make_fire(BY_ALARM)
+        for letter in "abc":
+            publish(ben, "bulk", letter)
+            wake(desk, 1.0)
+        ann.drop()
+        publish(ben, "alarm/x", away)
+        return desk, desk.lasting("ann", receive_maximum=1), ben
+
+    return make
+
+
+def test_other_topics_that_are_to_be_sent_again_do_not_hold_a_topic_in_their_lane(returned):
+    desk, _, ben = returned()
+    publish(ben, "alarm/x", "!")
+    assert desk.session("ann").lanes["alarm/#"].due == 1
+
+
+def test_what_waits_in_its_own_lane_is_not_overtaken_when_the_lanes_change_places(returned):
+    desk, ann, ben = returned(away="1")
+    publish(ben, "alarm/x", "2")
+    desk.apply(a_plan(BY_ALL, version=2))
+    assert letters(desk, 3.0, ann) == "abc12"
+
+
+def test_a_shared_subscription_carries_only_its_own_messages(make_desk):
+    desk = make_desk(scenario=on_one_link("ann"))
+    ann, ben = desk.lasting("ann"), desk.join("ben")
+    ann.subscribe(*reliable("#", "alarm/#", "$share/g/alarm/#"))
+    desk.apply(a_plan({**BY_ALARM, ("ann", "$share/g/alarm/#"): (0, 0.0)}))
+    ann.drop()
+    publish(ben, "alarm/x", "123")
+    due = {topic_filter: lane.due for topic_filter, lane in desk.session("ann").lanes.items()}
+    assert due == {"#": 0, "alarm/#": 3, "$share/g/alarm/#": 3}
+    got = letters(desk, 3.0, desk.lasting("ann"))
+    assert sorted(got) == list("112233")
+    assert got.rindex("1") < got.rindex("2") < got.rindex("3")
+
+
+def test_a_lane_that_comes_back_does_not_overtake_what_was_stored_meanwhile(make_fire):
+    desk, ann, ben = make_fire(BY_ALARM)
+    ann.drop()
+    publish(ben, "alarm/x", "0")
+    publish(ben, "bulk", "abcd")
+    ann = desk.lasting("ann", receive_maximum=1)
+    assert letters(desk, SERVICE_S, ann).startswith("0")
+    ann.unsubscribe("alarm/#")
+    desk.broker.tidy(desk.session("ann"))
+    publish(ben, "alarm/x", "1")
+    ann.subscribe(*reliable("alarm/#"))
+    publish(ben, "alarm/x", "2")
+    got = letters(desk, 3.0, ann)
+    assert got.index("1") < got.index("2")

@@ -97,6 +97,25 @@ def test_writes_that_take_only_a_part_are_continued(tmp_path, monkeypatch):
     assert contents(tmp_path) == RECORDS
 
 
+@pytest.mark.parametrize("code", files.NOT_AT_ONCE)
+def test_a_file_system_that_cannot_write_and_sync_at_once_is_written_and_then_synced(tmp_path, monkeypatch, code):
+    synced = []
+
+    def refuses(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(files.os, "pwritev", refuses)
+    monkeypatch.setattr(files, "sync_data", synced.append)
+    log, _ = opened(tmp_path)
+    with log:
+        for record in RECORDS:
+            log.append(*record)
+        commit(log)
+        assert log.failed is None
+        assert synced
+    assert contents(tmp_path) == RECORDS
+
+
 @pytest.mark.parametrize("start", [True, False])
 def test_closing_while_nothing_can_be_written_says_what_is_lost(tmp_path, monkeypatch, start):
     log, _ = opened(tmp_path, segment_bytes=100_000, start=start)
