@@ -63,7 +63,7 @@ def test_a_late_timer_costs_no_capacity_as_long_as_it_is_not_too_late(fire):
         ben.publish("bulk", body(letter))
     link, start = desk.session("ann").link, desk.now
     for _ in range(3):
-        desk.now = desk.broker.serving.wakes_at + 0.001
+        desk.now = desk.broker.serving.wakes[0][0] + 0.001
         desk.broker.wake(desk.now)
         desk.settle()
     assert len(ann.messages()) == 4

@@ -78,8 +78,9 @@ class Server:
     def settle(self) -> None:
         """Write what the last event made ready, check passwords that came, hand the log what was written down."""
         broker = self.broker
-        while dirty := broker.take_dirty():
-            for connection in dirty:
+        outboxes = broker.outboxes
+        while outboxes.dirty:
+            for connection in broker.take_dirty():
                 driver = cast(Driver, connection.driver)
                 session = connection.session
                 if session is not None and session.link is not driver.link:
@@ -91,14 +92,15 @@ class Server:
                     self._leaving.setdefault(driver, monotonic() + DRAIN_WITHIN_S)
                 elif not connection.direct:
                     self._finish_later(connection)
-        if broker.serving.unreadable:
+        serving = broker.serving
+        if serving.unreadable:
             for line in broker.let_go_unreadable(monotonic()):
                 self.tell(line)
             self._loop.call_soon(self.settle)
         if broker.to_check:
             self._check_passwords()
-        if broker.serving.wakes_at < self._alarm.rings_at:
-            self._alarm.set(broker.serving.wakes_at)
+        if serving.wakes and serving.wakes[0][0] < self._alarm.rings_at:
+            self._alarm.set(serving.wakes[0][0])
         broker.journal.flush()
 
     def _wake(self) -> None:
@@ -238,6 +240,13 @@ class Driver(asyncio.Protocol):
         """Bytes from the client. Who sends a lot takes turns with the others."""
         if self._rest:
             self._rest += data
+            return
+        if len(data) <= SLICE_BYTES:  # the common case, without a look at the clock afterwards
+            server = self._server
+            self.take(data, monotonic())
+            if not self.connection.reading:
+                server.hold(self)
+            server.settle()
             return
         self._take_turn(data)
         if self._rest or len(data) >= MUCH_BYTES:

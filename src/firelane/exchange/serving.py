@@ -38,7 +38,7 @@ class Serving:
         self.timed: list[Lane] = []  # lanes that have noted delays
         self.unreadable: dict[Session, str] = {}  # whose messages the log cannot give back, and why
         self.passings: list[Passing] = []  # and fan-outs that are not counted yet
-        self._wakes: list[tuple[float, int, Link]] = []
+        self.wakes: list[tuple[float, int, Link]] = []  # a heap: when a link will be free for what waits on it
         self._ticket = count()
 
     def serve(self, link: Link, now: float) -> None:
@@ -128,17 +128,12 @@ class Serving:
         when = max(link.free_at, now + 2 * link.ahead_s) - link.ahead_s
         if when < link.wakes_at:
             link.wakes_at = when
-            heapq.heappush(self._wakes, (when, next(self._ticket), link))
-
-    @property
-    def wakes_at(self) -> float:
-        """When a link will be free for what waits on it."""
-        return self._wakes[0][0] if self._wakes else NEVER
+            heapq.heappush(self.wakes, (when, next(self._ticket), link))
 
     def wake(self, now: float) -> None:
         """Serve the links whose time has come."""
-        while self._wakes and self._wakes[0][0] <= now:
-            when, _, link = heapq.heappop(self._wakes)
+        while self.wakes and self.wakes[0][0] <= now:
+            when, _, link = heapq.heappop(self.wakes)
             if when == link.wakes_at:
                 link.wakes_at = NEVER
                 self.serve(link, now)
