@@ -11,7 +11,7 @@ help:
 	@echo "make test       all tests (what CI runs); make fast: those under a few seconds each"
 	@echo "make check      lint, types, layers;  make format: format the code"
 	@echo "make bench      side-by-side benchmarks"
-	@echo "make soak       the long checks: the full matrix of prediction against simulation"
+	@echo "make soak       the long checks: kills, floods, fuzzing, the full matrix of prediction against simulation"
 	@echo "make reproduce  the FireDeX paper's figures, full length"
 
 # The package alone, for users; the tools for its developers on top.
