@@ -51,7 +51,7 @@ def faulty_relay(fault: str) -> Any:
 
 @pytest.mark.parametrize("job", [QOS_0, FAN_OUT, QOS_1, DELAYS, CROWD], ids=lambda job: next(iter(job.units)))
 def test_every_job_has_its_numbers_against_a_relay(job):
-    numbers = brokers.measured(job, processes.relay(), SHORT)
+    (numbers,) = brokers.measured(job, [processes.relay()], SHORT)
     assert set(numbers) == set(job.units)
     assert min(numbers.values()) > 0
 
@@ -59,7 +59,7 @@ def test_every_job_has_its_numbers_against_a_relay(job):
 @pytest.mark.slow
 @pytest.mark.parametrize("job", [QOS_0, FAN_OUT, QOS_1, DELAYS, CROWD], ids=lambda job: next(iter(job.units)))
 def test_every_job_has_its_numbers_against_mosquitto(job):
-    numbers = brokers.measured(job, processes.mosquitto(), SHORT)
+    (numbers,) = brokers.measured(job, [processes.mosquitto()], SHORT)
     assert set(numbers) == set(job.units)
     assert min(numbers.values()) > 0
 
@@ -78,7 +78,7 @@ def test_every_job_has_its_numbers_against_mosquitto(job):
 )
 def test_a_broken_stream_gets_no_number(fault, words):
     with pytest.raises(clients.DeliveryError, match=f"^odd relay, QoS 0, 1 to 1: .*{words}"):
-        brokers.measured(QOS_0, faulty_relay(fault), SHORT)
+        brokers.measured(QOS_0, [faulty_relay(fault)], SHORT)
 
 
 @pytest.mark.parametrize("job", [QOS_0, QOS_1], ids=["QoS 0", "QoS 1"])
@@ -86,29 +86,34 @@ def test_a_lost_message_with_nothing_after_it_gets_no_number(job, monkeypatch):
     monkeypatch.setattr(clients, "PATIENCE_S", 1)
     fault = "packets = packets[:-size]; self._subscribers, kept = [], self._subscribers; kept[0].sendall(packets)"
     with pytest.raises(clients.DeliveryError, match=r"nothing more came, \d+ messages still under way"):
-        brokers.measured(job, faulty_relay(fault), SHORT)
+        brokers.measured(job, [faulty_relay(fault)], SHORT)
 
 
 def test_one_message_lost_among_single_ones_gets_no_delay():
     with pytest.raises(clients.DeliveryError, match="lost, doubled or disordered"):
-        brokers.measured(DELAYS, faulty_relay("return"), SHORT)
+        brokers.measured(DELAYS, [faulty_relay("return")], SHORT)
 
 
 def test_a_missing_acknowledgement_gets_no_number(monkeypatch):
     monkeypatch.setattr(clients, "PATIENCE_S", 1)
     fault = "self._acknowledge = lambda link, packets, size: Relay._acknowledge(self, link, packets[:-size], size)"
     with pytest.raises(clients.DeliveryError, match="nothing more came"):
-        brokers.measured(QOS_1, faulty_relay(fault), SHORT)
+        brokers.measured(QOS_1, [faulty_relay(fault)], SHORT)
 
 
 def test_rates_and_delays_are_those_of_a_relay_that_takes_its_time():
     """It holds each message for 10 ms: with one under way at a time, at most 51 come in half a second."""
     slow = relay_that("time.sleep(0.01)")
     one_by_one = replace(QOS_0, run=partial(brokers.flow, "QoS 0, 1 to 1", window=1))
-    (rate,) = brokers.measured(one_by_one, slow, replace(SHORT, flow_s=0.5)).values()
+    (rate,) = brokers.measured(one_by_one, [slow], replace(SHORT, flow_s=0.5))[0].values()
     assert 0 < rate <= 102
-    middle, late, typical = brokers.measured(DELAYS, slow, replace(SHORT, delays_s=0.01)).values()
+    middle, late, typical = brokers.measured(DELAYS, [slow], replace(SHORT, delays_s=0.01))[0].values()
     assert 0.01 <= middle <= typical == late  # all of it is in one part
+
+
+def test_two_brokers_side_by_side_have_their_own_delays():
+    slow, quick = brokers.measured(DELAYS, [relay_that("time.sleep(0.01)"), processes.relay()], SHORT)
+    assert min(slow.values()) > 0.01 > quick["delay of 2,000 messages/s, 100 to 1, median"] > 0
 
 
 def test_no_more_is_under_way_than_the_window_allows():
@@ -150,16 +155,17 @@ def test_a_broker_that_cannot_start_says_why():
         pass
 
 
-def test_ours_and_mosquitto_alternate_and_the_others_come_once(monkeypatch):
+@pytest.mark.parametrize("together", [False, True])
+def test_ours_and_mosquitto_alternate_and_the_others_come_once(monkeypatch, together):
     order, numbers = [], iter([10.0, 40.0, 1.0, 20.0, 30.0, 10.0, 50.0])
 
-    def measured(job, broker, length):
-        order.append(broker.name)
-        return {"rate": next(numbers)}
+    def measured(job, group, length):
+        order.extend(broker.name for broker in group)
+        return [{"rate": next(numbers)} for _ in group]
 
     monkeypatch.setattr(brokers, "measured", measured)
     ours, peer, other = (processes.Broker(name=name, command=list) for name in ("ours", "peer", "other"))
-    job = brokers.Job(units={"rate": "messages/s"}, run=dict)
+    job = brokers.Job(units={"rate": "messages/s"}, run=dict, together=together)
     (measure,) = brokers.in_turns(job, ours, peer, [other], replace(SHORT, rounds=3))
     assert order == ["peer", "ours", "other", "peer", "ours", "peer", "ours"]
     assert measure.ours == 40.0

@@ -127,14 +127,14 @@ class _Stopwatch(Subscriber):
         super().take(records)
 
 
-def delays_s(port: int, *, publishers: int, rate_hz: float, seconds: float) -> npt.NDArray[np.float64]:
+def delays_s(port: int, *, publishers: int, rate_hz: float, seconds: float, seed: int = 1) -> npt.NDArray[np.float64]:
     """The delays of messages sent one by one at a given rate by publishers in turn, whatever becomes of them.
 
     Each is sent at a random moment of its own slot of 1 / rate. The age of a message counts from just before it
     is sent, as its payload says, to just after the subscriber has it; meanwhile this process does not sleep.
     """
     slots = int(rate_hz * (WARM_UP_S + seconds))
-    slot_of = np.arange(slots) + np.random.default_rng(1).uniform(0, 1, slots)
+    slot_of = np.arange(slots) + np.random.default_rng(seed).uniform(0, 1, slots)
     with ExitStack() as links:
         subscriber = _Stopwatch(port, "subscriber", "#", publishers=publishers, ring=RING)
         senders = [_Sender(port, number) for number in range(publishers)]

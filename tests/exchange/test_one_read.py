@@ -8,6 +8,7 @@ from firelane.exchange.reading import LOOKED_AT_ONCE
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Ack, Kind, Publish
 from firelane.mqtt.reasons import Reason
+from firelane.scenario.settings import AccessRule
 
 PINGREQ = b"\xc0\x00"
 
@@ -81,3 +82,53 @@ def test_a_read_does_not_fill_the_log_far_beyond_its_cap(make_desk):
     assert desk.log.live_bytes < 20_000 + LOOKED_AT_ONCE * 1200
     refused = [one for one in ben.got if isinstance(one, Ack) and one.reason == Reason.QUOTA_EXCEEDED]
     assert len(refused) > 200
+
+
+def plain(topic=b"a", payload=b"x", properties=b"\0"):
+    """PUBLISH of QoS 0 by hand, with or without what MQTT 5 has between topic and payload."""
+    body = len(topic).to_bytes(2, "big") + topic + properties + payload
+    return bytes((0x30, len(body))) + body
+
+
+TOO_FAST = {"limits": {"publish_hz": 0.5}}
+RULED = {
+    "access": [
+        AccessRule(who="ben", filter="a", deny=["publish"]),
+        AccessRule(who="*", filter="#", allow=["publish", "subscribe"]),
+    ]
+}
+ODD = {
+    "plain": (plain(), {}),
+    "no payload": (plain(payload=b""), {}),
+    "no properties where there must be": (plain(payload=b"", properties=b""), {}),
+    "with a property": (plain(properties=b"\x02\x01\x01"), {}),
+    "a topic longer than the packet": (b"\x30\x03\x00\x09a", {}),
+    "no topic": (plain(topic=b""), {}),
+    "too short": (b"\x30\x02\x00\x01", {}),
+    "empty": (b"\x30\x00", {}),
+    "half of it": (plain(payload=bytes(80))[:40], {}),
+    "a byte of the next": (plain() + b"\x30", {}),
+    "a length of two bytes, cut where one would end": (b"\x30\x85\x01\x00\x01a" + bytes(129), {}),
+    "larger than allowed": (plain(payload=bytes(90)), {"limits": {"packet_bytes": 80}}),
+    "too fast": (plain(), TOO_FAST),
+    "not allowed": (plain(), RULED),
+    "unknown topic": (plain(topic=b"b"), {}),
+}
+
+
+@pytest.mark.parametrize("version", [V3, V5])
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd)
+def test_a_message_alone_in_its_read_fares_as_it_does_behind_another_packet(make_desk, odd, version):
+    packet, settings = ODD[odd]
+    seen = []
+    for before in (b"", PINGREQ):
+        desk = make_desk(**settings)
+        ann, ben = desk.subscriber("ann"), desk.join("ben", version)
+        desk.join("cat").publish("a", b"first")  # from now on its topic is known
+        counts, received = desk.broker.counts, desk.broker.counts.packets_received
+        ben.send_raw(before + packet)
+        taken = counts.packets_received - received - bool(before)
+        refused = (counts.publish_refused, counts.protocol_errors, ben.closed, bool(desk.broker.stalled))
+        seen.append((ann.payloads(), taken, counts.publish_received, counts.publish_bytes_received, refused))
+    alone, behind = seen
+    assert alone == behind

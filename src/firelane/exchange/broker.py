@@ -121,9 +121,7 @@ class Broker:
             self.counts.connections_refused += 1
             connecting.disconnect(self, connection, Reason.QUOTA_EXCEEDED)
 
-    def received(self, connection: Connection, data: bytes, now: float) -> None:
-        """Bytes came."""
-        reading.received(self, connection, data, now)
+    received = reading.received  # bytes came
 
     def closed(self, connection: Connection, now: float) -> None:
         """A connection is gone."""

@@ -302,12 +302,13 @@ class Driver(asyncio.Protocol):
         """Bytes to the client."""
         if not self._closing:
             self._transport.write(data)
-            self._read_no_more_than_is_read()
+            if not self.connection.writable:
+                self._read_no_more_than_is_read()
 
     def _read_no_more_than_is_read(self) -> None:
         """Who does not take answers is asked nothing more."""
         most = MOST_UNREAD_BYTES + self._server.broker.limits.packet_bytes
-        if not self.connection.writable and self._transport.get_write_buffer_size() > most:
+        if self._transport.get_write_buffer_size() > most:
             self._choked = True
             self.pause_reading()
 

@@ -61,6 +61,7 @@ class WebSocketDriver(Driver):
                 self._transport.write(data)
             else:
                 super().close()
-        self._read_no_more_than_is_read()
+        if not self.connection.writable:
+            self._read_no_more_than_is_read()
         if self._socket.close_expected() and self._socket.state is State.CLOSED:
             super().close()
