@@ -24,6 +24,7 @@ _ANSWERS = {1: Kind.PUBACK, 2: Kind.PUBREC}
 _PUBACK, _PUBACK_NOBODY = _SUCCESS[1], bytes((Kind.PUBACK << 4, 3))
 _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
+ALERTS = "$firelane/alerts"
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -265,7 +266,9 @@ def _may_publish(broker: Broker, connection: Connection, session: Session, topic
 
 
 def is_system(topic: str) -> bool:
-    """Whether a topic is one on which only the exchange itself speaks."""
+    """Whether a topic is one on which only the exchange itself speaks; alerts are for whoever watches it."""
+    if topic == ALERTS:
+        return False
     return topic.startswith(("$SYS/", "$firelane/")) or topic in ("$SYS", "$firelane")
 
 
