@@ -302,8 +302,8 @@ class Link:
             self.hungry.join(lane)
         if not lane.queue:
             return
-        lane.moves += 1  # what was noted of it before counts no more
-        notes = [(one.order, lane.moves, lane) for one in lane.queue if not one.packet_id]
+        lane.moves = moves = lane.moves + 1  # what was noted of it before counts no more
+        notes = [(one.order, moves, lane) for one in lane.queue if not one.packet_id]
         self._counts[before] -= len(notes)
         self._counts[klass] += len(notes)
         self._newest[klass] += notes

@@ -53,6 +53,7 @@ class Copy:
         self._lanes = [one.lane for one in matching]
         self._former = former
         self.lane = self._lanes[0]
+        self.others: tuple[Lane, ...]
         self.qos = max(one.qos for one in matching)
         self.identifiers = tuple(one.identifier for one in matching if one.identifier)
         self.retain_as_published = any(one.retain_as_published for one in matching)
@@ -68,13 +69,16 @@ class Copy:
         """Look anew at how its lanes are treated."""
         if len(self._lanes) > 1 or self._former:
             self.lane = self._carrier()
-        self.others = tuple(one for one in self._lanes if one is not self.lane)
-        self.threshold = min(one.threshold for one in self._lanes)
+            self.others = tuple(one for one in self._lanes if one is not self.lane)
+            self.threshold = min(one.threshold for one in self._lanes)
+        else:
+            self.others, self.threshold = (), self.lane.threshold
         if self.own is not None and self.own is not self:
             self.own.choose()
         # A copy without anything of its own may share its bytes with others, and is not to be dropped.
         self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
-        self.plain = self.simple and not (self.session.link is not None and self.session.link.paced)
+        link = self.session.link
+        self.plain = self.simple and not (link is not None and link.paced)
 
     def _carrier(self) -> Lane:
         best = min(self._lanes, key=lambda one: (one.klass, one.threshold))
