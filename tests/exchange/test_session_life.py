@@ -345,3 +345,14 @@ def test_retained_messages_still_to_be_sent_are_sent_after_a_lost_connection(des
     ann.drop()
     ann = desk.lasting("ann", receive_maximum=3)
     assert sorted(map(int, ann.take_in())) == list(range(20))
+
+
+def test_sessions_that_have_ended_leave_no_timers_behind(desk):
+    desk.join("cat", session_expiry_interval=5).drop()
+    for _ in range(500):
+        desk.join("ann", session_expiry_interval=1000).drop()  # the next one begins anew
+    assert len(desk.broker._timers) < 100
+    desk.pass_time(10)
+    assert "cat" not in desk.broker.sessions
+    desk.pass_time(1000)
+    assert not desk.broker.sessions

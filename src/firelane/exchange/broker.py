@@ -48,6 +48,7 @@ CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 LANES_A_STEP = 500  # a few milliseconds' worth
 MEASURED_A_TICK = 100  # lanes whose delays are counted: a millisecond or two
+SPARE_TIMERS = 64
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 
 
@@ -293,6 +294,10 @@ class Broker:
         """Look at a session at some time; an earlier time replaces a later one, so there is one timer a session."""
         if when < session.rings_at:
             session.rings_at = when
+            if len(self._timers) > 2 * len(self.by_number) + SPARE_TIMERS:  # most are of sessions that have ended
+                waiting = (one for one in self.by_number.values() if one.rings_at != NEVER)
+                self._timers = [(one.rings_at, one.number) for one in waiting if one is not session]
+                heapq.heapify(self._timers)
             heapq.heappush(self._timers, (when, session.number))
 
     def new_message(self, topic: bytes, payload: bytes, qos: int, retain: bool, publisher: Session | None) -> Message:
