@@ -47,7 +47,6 @@ from firelane.scenario.plan import Plan
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 LANES_A_STEP = 500  # a few milliseconds' worth
-MEASURED_A_TICK = 100  # lanes whose delays are counted: a millisecond or two
 SPARE_TIMERS = 64
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 
@@ -158,7 +157,6 @@ class Broker:
 
     def tick(self, now: float) -> None:
         """Time has passed: wills, sessions that expire, clients that fell silent or may go on. Ten times a second."""
-        self.measure(MEASURED_A_TICK)
         while self._timers and self._timers[0][0] <= now:
             when, number = heapq.heappop(self._timers)
             session = self.by_number.get(number)
@@ -369,8 +367,8 @@ class Broker:
         lane.treat(klass, drop_rate, flow)
         return before != (lane.klass, lane.threshold)
 
-    def measure(self, most: int | None = None) -> None:
-        """Count the delays that lanes have noted, of so many lanes; as they take room, some of them at every tick."""
+    def measure(self, most: int | None = None) -> bool:
+        """Count the delays that lanes have noted, of so many lanes; whether there are more."""
         serving = self.serving
         now_timed, serving.timed = serving.timed[:most], serving.timed[len(serving.timed[:most]) :]
         for lane in now_timed:
@@ -381,6 +379,7 @@ class Broker:
         for passing in passings:
             for lane, delays_s in passing.fold():
                 self._note_delays(lane, delays_s)
+        return bool(serving.timed or serving.passings)
 
     def _note_delays(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
         self.since_plan.fold(lane, delays_s)
