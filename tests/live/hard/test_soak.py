@@ -16,7 +16,7 @@ import pytest
 from live.hard.soaking import Day
 from live.hard.witness import MB, Witness, memory_bytes
 
-GROWTH_BYTES = 5 * MB
+GROWTH_BYTES = 8 * MB  # of a heap that becomes riddled; what is in it does not grow (docs/soak.md)
 
 
 @pytest.mark.parametrize(
