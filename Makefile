@@ -12,7 +12,7 @@ help:
 	@echo "make check      lint, types, layers;  make format: format the code"
 	@echo "make bench      side-by-side benchmarks"
 	@echo "make soak       the long checks: kills, floods, fuzzing, the full matrix of prediction against simulation"
-	@echo "make reproduce  the FireDeX paper's figures, full length"
+	@echo "make reproduce  the papers' figures, full length"
 
 # The package alone, for users; the tools for its developers on top.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -30,10 +30,10 @@ demo: $(VENV)/installed
 
 test: $(VENV)/developed
 	tools/system-packages
-	$(BIN)/pytest -n 2 -m 'not soak'
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not soak'
 
 fast: $(VENV)/developed
-	$(BIN)/pytest -n 2 -m 'not slow and not soak'
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow and not soak'
 
 check: $(VENV)/developed
 	$(BIN)/ruff check .
@@ -55,6 +55,7 @@ soak: $(VENV)/developed
 
 reproduce: $(VENV)/developed
 	$(BIN)/firelane reproduce firedex
+	$(BIN)/firelane reproduce brokers
 
 clean:
 	rm -rf $(VENV) out firelane-demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from firelane.errors import FirelaneError, printable
 
 PRIORITIES = ("none", "random", "information", "bandwidth-adjusted", "delay-adjusted")
 DROPS = ("none", "flat", "linear", "exponential", "optimised")
+BALANCE_METHODS = (
+    "bounded-moves", "long-term", "long-term-causal", "threshold", "greedy", "naive-move", "exact",
+)  # fmt: skip
 
 _scenario = click.argument("scenario", metavar="SCENARIO")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
@@ -23,6 +27,14 @@ _per_subscription = click.option(
 )
 _plan = click.option("--plan", "plan_file", type=click.Path(dir_okay=False), help="A plan from `firelane tune -o`.")
 _table = click.option("-o", "--output", type=click.Path(), help="Write the Metrics table here, as Parquet.")
+_tables = click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder for the job's tables.",
+)
+_master = click.option("--master", metavar="URL", help="A Spark master, instead of one embedded here (local[*]).")
 _seed = click.option("--seed", type=click.IntRange(min=0), help="Makes chance repeatable.")
 
 
@@ -258,9 +270,69 @@ def tune(
             click.echo(f"written to {output}")
 
 
+@main.command()
+@click.argument("loads", metavar="LOADS", type=click.Path())
+@click.option("--brokers", type=click.IntRange(min=1), required=True, help="How many share the topics.")
+@click.option("--method", type=click.Choice(BALANCE_METHODS), default="bounded-moves", show_default=True)
+@click.option("--load", type=click.Choice(["subscribers", "messages", "bytes"]), help="The column to go by.")
+@click.option("--reconfigurations", type=click.IntRange(min=0), help="For long-term and long-term-causal.")
+@click.option("--threshold", metavar="LOAD", help="As 500, or '5 %' of a broker's mean load.")
+@click.option("--max-moves", type=click.IntRange(min=0), help="Switches a step, for bounded-moves and naive-move.")
+@click.option("--objective", type=click.Choice(["difference", "pairwise", "moves"]), help="For exact.")
+@click.option("--time-limit", "time_limit_s", type=click.FloatRange(min=0, min_open=True), help="Seconds a step.")
+@click.option("--current", type=click.Path(dir_okay=False), help="A plan with the placement to start from.")
+@click.option("--dry-run", is_flag=True, help="Show before, after and the moves; write nothing.")
+@click.option("--series", is_flag=True, help="With --json: the numbers of every step too.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here, as JSON.")
+@_json
+def balance(
+    loads: str,
+    load: str | None,
+    current: str | None,
+    dry_run: bool,
+    series: bool,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Place topics on brokers, step by step, so that none carries much more than another and few topics move.
+
+    LOADS is a Parquet file or folder, or a CSV file, with the columns time_s, topic, and one or more of subscribers,
+    messages_hz and bytes_hz.
+
+    \b
+    Methods:
+      bounded-moves     moves or swaps at most --max-moves topics when brokers are more than --threshold apart
+      long-term         one placement for each of --reconfigurations + 1 periods, each known beforehand (the paper's)
+      long-term-causal  the same by the period before
+      threshold         places all topics anew when that gains more than --threshold (the paper's baseline)
+      greedy            places all topics anew at every step
+      naive-move        from the fullest to the emptiest broker, the best single topic
+      exact             proved by HiGHS: the least difference, the least pairwise (Eq. 3), or the fewest moves
+    """
+    from firelane.balance import balance as run
+    from firelane.balance import read_loads
+    from firelane.balance.screen import show_balance
+    from firelane.scenario.plan import load_plan
+    from firelane.show import plain_console, working
+
+    before = None if current is None else load_plan(current)
+    with working("balancing"):
+        result = run(read_loads(loads, load=load), current=before.placement if before else None, **options)
+    plan = result.to_plan(version=before.version + 1 if before else 1)
+    if output is not None and not dry_run:
+        plan.save(output)
+    if as_json:
+        _print_json(result.to_data(series=series, moves=dry_run))
+    else:
+        show_balance(result, plain_console(), moves=dry_run)
+        if output is not None:
+            click.echo("dry run: nothing written" if dry_run else f"written to {output}")
+
+
 @main.group()
 def generate() -> None:
-    """Write scenario files: the FireDeX paper's, a city, an office on fire."""
+    """Write scenario files (the FireDeX paper's, a city's radio cells, an office on fire) and a city's traffic."""
 
 
 def _generate(make: Any, output: str, **sizes: Any) -> None:
@@ -312,17 +384,53 @@ def generate_firedex(output: str, **sizes: Any) -> None:
     _generate(firedex, output, **sizes)
 
 
-@generate.command("city")
+@generate.command("city-cells")
 @_generator_seed
 @_out
 @click.option("--zones", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--vehicles", type=click.IntRange(min=1), default=2000, show_default=True)
 @click.option("--cells", type=click.IntRange(min=1), default=20, show_default=True)
-def generate_city(output: str, **sizes: Any) -> None:
+def generate_city_cells(output: str, **sizes: Any) -> None:
     """Vehicles that want the news of their zone and its neighbours, over shared radio cells."""
     from firelane.scenario.generate import city
 
     _generate(city, output, **sizes)
+
+
+@generate.command("city")
+@click.option("--vehicles", type=click.IntRange(min=1), default=20_000, show_default=True)
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), default=23, show_default=True)
+@click.option("--step", default="60s", show_default=True, help="Between two positions of a vehicle.")
+@click.option("--zones", type=click.IntRange(min=1), default=400, show_default=True)
+@click.option("--zone", default="250m", show_default=True, help="The side of a zone.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
+@_tables
+@_master
+@_json
+def generate_city(
+    vehicles: int,
+    hours: float,
+    step: str,
+    zones: int,
+    zone: str,
+    seed: int,
+    output: Path,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """A trace of vehicles for `pipeline positions`: commuters, in in the morning and out in the evening.
+
+    Written by Spark as a folder of Parquet files, of any size: 60000 vehicles make 50 million positions. A few zones
+    have most of the vehicles, as of a Pareto distribution.
+    """
+    from firelane.pipeline.session import require_spark
+
+    require_spark()
+    from firelane.pipeline.city import City
+
+    step_s, zone_m = _whole_seconds(step, "--step"), _length(zone, "--zone")
+    city = City(vehicles=vehicles, hours=hours, zones=zones, zone_m=zone_m, step_s=step_s, seed=seed)
+    _run_job("city", master, as_json, output=output, city=city)
 
 
 @generate.command("office-fire")
@@ -338,19 +446,229 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
     _generate(office_fire, output, **sizes)
 
 
+@main.group()
+def pipeline() -> None:
+    """Data jobs on Spark: positions and telemetry to loads and Metrics, and simulations in bulk.
+
+    Embedded in this process by default; --master takes a cluster (spark://HOST:7077) or Spark Connect (sc://HOST).
+    Folders must then be ones that all machines share. A job run again replaces what it wrote before.
+    """
+    from firelane.pipeline.session import require_spark
+
+    require_spark()
+
+
+def _run_job(job: str, master: str | None, as_json: bool, **settings: Any) -> None:
+    """Start Spark, do the job of this name in `firelane.pipeline.jobs`, say in one line what happened."""
+    from contextlib import ExitStack
+
+    from firelane.pipeline import jobs
+    from firelane.pipeline.progress import progress
+    from firelane.pipeline.session import session
+    from firelane.show import working
+
+    with ExitStack() as stack:
+        with working("starting Spark"):
+            spark = stack.enter_context(session(master))
+        with progress(spark, job):
+            result = getattr(jobs, job)(spark, **settings)
+    _say(result, as_json)
+
+
+def _say(result: Any, as_json: bool) -> None:
+    if as_json:
+        _print_json(result.to_data())
+    else:
+        click.echo(result.line())
+
+
+@pipeline.command("positions")
+@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
+@click.option("--zone", default="250m", show_default=True, help="The side of a zone.")
+@click.option("--window", default="60s", show_default=True, help="How long a step is, in whole seconds.")
+@click.option("--origin", default="0,0", show_default=True, metavar="X,Y", help="A corner of zones, in metres.")
+@click.option("--city-bounds", metavar="WEST,SOUTH,EAST,NORTH", help="In metres; positions outside are refused.")
+@click.option("--changes", is_flag=True, help="Also count who came into each zone and left it, which takes longer.")
+@_tables
+@_master
+@_json
+def pipeline_positions(
+    source: Path,
+    zone: str,
+    window: str,
+    origin: str,
+    city_bounds: str | None,
+    changes: bool,
+    output: Path,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Vehicle positions to loads: the distinct vehicles (subscribers) in each zone (topic), per minute.
+
+    INPUT is a file or a folder of them: lines of `time_s vehicle_id x_m y_m speed_mps` as of the Cologne trace, SUMO's
+    floating-car XML, either of them also as .gz, or Parquet with these columns.
+    """
+    from firelane.pipeline.positions import Grid
+    from firelane.pipeline.reading import Bounds
+
+    west_m, south_m = _numbers(origin, 2, "--origin")
+    edges = None if city_bounds is None else Bounds(*_numbers(city_bounds, 4, "--city-bounds"))
+    side_m, window_s = _length(zone, "--zone"), _whole_seconds(window, "--window")
+    grid = Grid(side_m=side_m, west_m=west_m, south_m=south_m, window_s=window_s)
+    _run_job("positions", master, as_json, source=source, output=output, grid=grid, bounds=edges, changes=changes)
+
+
+@pipeline.command("characteristics")
+@click.argument("source", metavar="LOADS", type=click.Path(path_type=Path))
+@_tables
+@_master
+@_json
+def pipeline_characteristics(source: Path, output: Path, master: str | None, as_json: bool) -> None:
+    """What loads look like: topics' sizes over time, their distribution, and whether its tail is a Pareto one.
+
+    LOADS is the output of `positions` or `subscriptions`. Tables are written as Parquet and as CSV, with two pictures.
+    """
+    _run_job("characteristics", master, as_json, source=source, output=output)
+
+
+_telemetry = click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
+
+
+@pipeline.command("subscriptions")
+@_telemetry
+@_tables
+@_master
+@_json
+def pipeline_subscriptions(source: Path, output: Path, master: str | None, as_json: bool) -> None:
+    """Membership records to loads: the distinct clients subscribed to each filter, per minute.
+
+    INPUT is the data folder of an exchange, or a folder or file of its membership records.
+    """
+    _run_job("subscriptions", master, as_json, source=source, output=output)
+
+
+@pipeline.command("deliveries")
+@_telemetry
+@click.option("--window", default="60s", show_default=True, help="How long a window is.")
+@_tables
+@_master
+@_json
+def pipeline_deliveries(source: Path, window: str, output: Path, master: str | None, as_json: bool) -> None:
+    """Delivery records to Metrics per subscription and class, and to loads of topics, per window.
+
+    INPUT is the data folder of an exchange, or a folder or file of its delivery records.
+    """
+    _run_job("deliveries", master, as_json, source=source, output=output, window_s=_window(window))
+
+
+@pipeline.command("sweep")
+@_scenario
+@click.option("--rates", default="1", show_default=True, help="Factors for the rates of all publishers: 0.5,0.8,1.")
+@click.option("--bandwidths", help="Of the subscribers' links, instead of their own: 4 Mbps,8 Mbps.")
+@click.option("--orders", default="all", show_default=True, help="Of categories by priority: 'a>b>c,b>a>c'.")
+@click.option("--drops", multiple=True, help="Levels to try for every category, 0,0.2, or for one, analytics=0,0.5.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Simulations of each point.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first of the seeds.")
+@click.option("--publications", type=click.IntRange(min=1), default=100_000, show_default=True, help="In each of them.")
+@_tables
+@_master
+@_json
+def pipeline_sweep(
+    scenario: str, publications: int, output: Path, master: str | None, as_json: bool, **varied: Any
+) -> None:
+    """Simulate and predict a scenario at every point of a grid: the performance data set.
+
+    A sweep that was killed goes on where it was; a wider grid adds to what is there.
+    """
+    from contextlib import ExitStack
+
+    from firelane.pipeline.jobs import sweep
+    from firelane.pipeline.session import session
+    from firelane.pipeline.sweep.grid import make_grid
+    from firelane.scenario import load
+    from firelane.show import progress_bar, working
+
+    read = load(scenario)
+    grid = make_grid(read, **varied)
+    with ExitStack() as stack:
+        with working("starting Spark"):
+            spark = stack.enter_context(session(master))
+        with progress_bar(grid.trials, "sweeping") as progress:
+            result = sweep(spark, scenario=read, grid=grid, output=output, publications=publications, progress=progress)
+    _say(result, as_json)
+
+
+@pipeline.command("watch")
+@click.argument("source", metavar="mqtt://HOST:PORT|FOLDER")
+@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables here.")
+@click.option("--scenario", help="Its bounds and links are checked, and its rates are expected.")
+@click.option("--window", default="10s", show_default=True, help="How long a window of the tables is.")
+@click.option("--late", default="30s", show_default=True, help="How far behind the newest a record may be.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="End after so many seconds.")
+@click.option("--alerts-topic", default="$firelane/alerts", show_default=True, help="Where alerts are published.")
+@_master
+@_json
+def pipeline_watch(
+    source: str,
+    output: Path | None,
+    scenario: str | None,
+    window: str,
+    late: str,
+    seconds: float | None,
+    alerts_topic: str,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Watch live telemetry: Metrics and loads of windows, and alerts when a bound is missed or load drifts.
+
+    Records come from a broker, which must publish them (`firelane serve --set exchange.telemetry.topics=true`), or from
+    Parquet files that appear in FOLDER. Ctrl-C and SIGTERM end it in order; started again with the same --output it
+    goes on where it was.
+    """
+    from firelane.pipeline.watch.run import line, run
+
+    facts = run(
+        source,
+        output=output,
+        scenario=scenario,
+        window_s=_window(window),
+        late_s=_window(late, "--late"),
+        alerts_topic=alerts_topic,
+        master=master,
+        seconds=seconds,
+        quiet=as_json,
+    )
+    if as_json:
+        _print_json(facts)
+    else:
+        click.echo(line(facts))
+
+
 @main.command()
-@click.argument("paper", type=click.Choice(["firedex"]))
-@click.option("-o", "--output", type=click.Path(file_okay=False), default="out/firedex", show_default=True)
+@click.argument("paper", type=click.Choice(["brokers", "firedex"]))
+@click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
 @click.option("--quick", is_flag=True, help="Shorter runs: under two minutes, and one more with --live.")
-@click.option("--live", is_flag=True, help="Figures 7 to 9 with real clients on an exchange too: three minutes more.")
+@click.option("--live", is_flag=True, help="firedex: Figures 7 to 9 with real clients on an exchange too.")
+@click.option("--trace", type=click.Path(exists=True), help="brokers: vehicles' positions, beside a generated city.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @_json
-def reproduce(paper: str, output: str, quick: bool, live: bool, seed: int, as_json: bool) -> None:
-    """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours."""
-    from firelane.reproduce import firedex
+def reproduce(
+    paper: str, output: str | None, quick: bool, live: bool, trace: str | None, seed: int, as_json: bool
+) -> None:
+    """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours.
+
+    firedex is the paper on lanes and drop rates, brokers the one on balancing topics over a cluster, which needs Spark
+    (`pip install 'firelane[pipeline]'`).
+    """
+    from firelane.reproduce import brokers, firedex
     from firelane.show import show_section
 
-    results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
+    output = output or f"out/{paper}"
+    if paper == "firedex":
+        results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
+    else:
+        place = None if trace is None else Path(trace)
+        results = brokers.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     if as_json:
         _print_json(results)
     else:
@@ -463,6 +781,44 @@ def _share(text: str | None) -> float | None:
         return SHARE.parse(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--headroom") from None
+
+
+def _window(text: str, option: str = "--window") -> float:
+    from firelane.units import DURATION
+
+    try:
+        window_s = DURATION.parse(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint=option) from None
+    if window_s < 1e-3:
+        raise click.BadParameter("write a millisecond or more", param_hint=option)
+    return window_s
+
+
+def _whole_seconds(text: str, option: str) -> int:
+    seconds = _window(text, option)
+    if seconds != int(seconds):
+        raise click.BadParameter("write whole seconds, e.g. 60s", param_hint=option)
+    return int(seconds)
+
+
+def _length(text: str, option: str) -> float:
+    from firelane.units import LENGTH
+
+    try:
+        return LENGTH.parse(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint=option) from None
+
+
+def _numbers(text: str, count: int, option: str) -> list[float]:
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise click.BadParameter(f"write {count} numbers with commas between them", param_hint=option)
+    return numbers
 
 
 def _read_plan(plan_file: str | None, scenario: Any) -> Any:

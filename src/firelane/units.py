@@ -55,6 +55,7 @@ SIZE = Quantity(
     example="120 B",
     units={"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3},
 )
+LENGTH = Quantity(name="length", example="250 m", units={"m": 1.0, "km": 1e3}, above_zero=True)
 RATE = Quantity(
     name="rate",
     example="6 Hz",
@@ -63,7 +64,7 @@ RATE = Quantity(
 SHARE = Quantity(name="share", example="1 %", units={"%": 0.01}, most=1.0)
 WEIGHT = Quantity(name="weight", example="4", units={})
 
-_QUANTITIES = {q.name: q for q in (BANDWIDTH, DURATION, SIZE, RATE, SHARE, WEIGHT)}
+_QUANTITIES = {q.name: q for q in (BANDWIDTH, DURATION, SIZE, LENGTH, RATE, SHARE, WEIGHT)}
 
 
 @lru_cache(maxsize=65536)

@@ -317,7 +317,7 @@ def test_the_shipped_files_are_what_their_first_line_says(name):
     file = shipped_scenarios()[name]
     first = file.read_text().splitlines()[0]
     assert first.startswith("# ")
-    assert f"firelane generate {name.removesuffix('-shared')}" in first
+    assert f"firelane generate {name.removesuffix('-shared')}" in first  # for city, city-cells
     assert load(file) == SHIPPED[name]()
 
 

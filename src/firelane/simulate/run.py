@@ -52,7 +52,7 @@ def simulate(
             np.random.SeedSequence(seed).spawn(replications),
         )
         outcomes, histogram = _gathered(runs)
-    return _Result(network, system, outcomes, histogram).metrics(plan, seed)
+    return Result(network, system, outcomes, histogram).metrics(plan, seed)
 
 
 def _gathered(runs: Iterable[Outcome]) -> tuple[list[Outcome], npt.NDArray[np.uint32]]:
@@ -67,7 +67,7 @@ def _gathered(runs: Iterable[Outcome]) -> tuple[list[Outcome], npt.NDArray[np.ui
     return outcomes, total
 
 
-class _Result:
+class Result:
     """What all replications counted together, and what of it can be known."""
 
     def __init__(
@@ -87,6 +87,7 @@ class _Result:
         self._delay_known = bounded & self._before.exchange_stable & (self._delivered > 0)
 
     def metrics(self, plan: Plan | None, seed: int) -> Metrics:
+        """As the table that all sources share."""
         r, system, outcomes = self._routes, self._system, self._outcomes
         flow, priority, drop_rate = (plan or plain_plan(r)).per_subscription(r)
         events = sum(one.events for one in outcomes)

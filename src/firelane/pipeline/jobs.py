@@ -1,0 +1,236 @@
+"""The jobs of `firelane pipeline`, one function each: read, transform, write, count.
+
+A job gets a session, its input, the folder for its tables (one folder in it per table) and its settings, and returns
+what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from firelane.pipeline import writing
+from firelane.pipeline.schemas import DELIVERIES, MEMBERSHIP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from firelane.pipeline.city import City
+    from firelane.pipeline.positions import Grid as ZoneGrid
+    from firelane.pipeline.reading import Bounds
+    from firelane.pipeline.records import Records
+    from firelane.pipeline.sweep.grid import Grid
+    from firelane.scenario.model import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """What a job did: rows read, rows of each table written, rows refused by reason, how long and where.
+
+    `notes` are sentences on what its reader should know.
+    """
+
+    job: str
+    output: Path
+    rows_in: int = 0
+    rows_out: Mapping[str, int]
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """All of it in one line, for people."""
+        written = ", ".join(f"{rows:,} {table}" for table, rows in self.rows_out.items())
+        refused = ", ".join(f"{rows:,} {reason}" for reason, rows in self.rejects.items())
+        rejects = f"{sum(self.rejects.values()):,} rejects" + (f" ({refused})" if refused else "")
+        counts = (f"{self.rows_in:,} rows in", written, rejects) if self.rows_in else (written,)
+        done = f"{self.job}: {', '.join(counts)}, {self.seconds:.1f} s; in {self.output}"
+        return "; ".join((done, *self.notes))
+
+    def to_data(self) -> dict[str, Any]:
+        """All of it as plain data, for machines."""
+        return {
+            "job": self.job,
+            "output": str(self.output),
+            "rows_in": self.rows_in,
+            "rows_out": dict(self.rows_out),
+            "rejects": dict(self.rejects),
+            "seconds": round(self.seconds, 3),
+            "notes": list(self.notes),
+        }
+
+
+def positions(
+    spark: SparkSession,
+    *,
+    source: Path,
+    output: Path,
+    grid: ZoneGrid,
+    bounds: Bounds | None = None,
+    changes: bool = False,
+) -> JobResult:
+    """Vehicle positions to loads: the distinct vehicles in each zone in each step; and how many came and went."""
+    from pyspark.sql import Observation
+
+    from firelane.pipeline import positions as zones
+    from firelane.pipeline import reading
+
+    began_s = perf_counter()
+    judged = reading.read_positions(spark, source, grid.reach.within(bounds) if bounds else grid.reach)
+    seen = Observation()
+    counted = zones.counted(judged, grid).observe(seen, *(one.alias(name) for name, one in zones.passing().items()))
+    tables = {"loads": zones.loads(counted, grid)}
+    if changes:
+        tables["changes"] = zones.changes(reading.good(judged), grid)
+    else:
+        writing.remove(output / "changes")
+    rows_out = {
+        name: writing.write(zones.by_day(table), output / name, partition_by=["day"]) for name, table in tables.items()
+    }
+    refused = reading.rejects(judged)  # a second look at the trace, if there are any
+    return JobResult(
+        job="positions",
+        output=output,
+        rows_in=seen.get["rows"],
+        rows_out=rows_out,
+        rejects=_written_rejects(refused if seen.get["refused"] else refused.limit(0), output),
+        seconds=perf_counter() - began_s,
+    )
+
+
+def city(spark: SparkSession, *, output: Path, city: City) -> JobResult:
+    """A trace of a city of any size, by the hour."""
+    from firelane.pipeline.city import by_hour, trace
+
+    began_s = perf_counter()
+    rows = writing.write(by_hour(trace(spark, city)), output, partition_by=["hour"])
+    return JobResult(job="city", output=output, rows_out={"positions": rows}, seconds=perf_counter() - began_s)
+
+
+def characteristics(spark: SparkSession, *, source: Path, output: Path) -> JobResult:
+    """What loads look like, as tables and pictures: sizes over time, their distribution, a Pareto tail fitted to it."""
+    from firelane.pipeline import characteristics as looks
+    from firelane.pipeline.tails import fits
+
+    began_s = perf_counter()
+    loads, refused = looks.read_loads(spark, source)
+    counted = looks.sizes(loads)
+    made = fits(counted)
+    tables = {
+        "over_time": looks.over_time(loads).toArrow(),
+        "largest": looks.largest(loads).toArrow(),
+        "distribution": looks.distribution(counted, made),
+        "fits": looks.fit_table(made),
+    }
+    rejects = _written_rejects(refused, output)
+    rows_out = {name: looks.write_small(spark, table, output / name) for name, table in tables.items()}
+    looks.draw_over_time(tables["over_time"], tables["largest"], output / "over_time.png")
+    looks.draw_distribution(tables["distribution"], made, output / "distribution.png")
+    return JobResult(
+        job="characteristics",
+        output=output,
+        rows_in=int(counted.count.sum()) + sum(rejects.values()),
+        rows_out=rows_out,
+        rejects=rejects,
+        seconds=perf_counter() - began_s,
+        notes=(looks.in_short(made),),
+    )
+
+
+def deliveries(spark: SparkSession, *, source: Path, output: Path, window_s: float = 60.0) -> JobResult:
+    """Delivery records to Metrics per subscription and class, and to loads of topics, per window."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sf
+
+    from firelane.pipeline import telemetry
+    from firelane.pipeline.records import read_records
+
+    began_s = perf_counter()
+    read = read_records(spark, source, "deliveries", DELIVERIES, telemetry.delivery_fault())
+    records = telemetry.once(telemetry.timed(read.good))
+    passing = Observation()
+    counted = records.observe(passing, sf.count(sf.lit(1)).alias("records"))
+    tables = {
+        "metrics": telemetry.metrics(telemetry.buckets(counted, window_s=window_s)),
+        "loads": telemetry.topic_loads(records, window_s=window_s),
+    }
+    result = _telemetry_result("deliveries", spark, read, tables, output, began_s)
+    twins = read.count - sum(result.rejects.values()) - passing.get["records"]
+    return replace(result, notes=telemetry.twins_note(twins))
+
+
+def subscriptions(spark: SparkSession, *, source: Path, output: Path) -> JobResult:
+    """Membership records to loads: the distinct clients subscribed to each filter, per minute."""
+    from firelane.pipeline import membership
+    from firelane.pipeline.records import read_records
+    from firelane.pipeline.telemetry import once
+
+    began_s = perf_counter()
+    plausible = read_records(spark, source, "membership", MEMBERSHIP, membership.membership_fault()).good
+    fault = membership.membership_fault(membership.middle_us(plausible))
+    read = read_records(spark, source, "membership", MEMBERSHIP, fault)
+    notes = membership.notes(read.good)
+    tables = {"loads": membership.subscribers(once(read.good))}
+    return replace(_telemetry_result("subscriptions", spark, read, tables, output, began_s), notes=notes)
+
+
+def sweep(
+    spark: SparkSession,
+    *,
+    scenario: Scenario,
+    grid: Grid,
+    output: Path,
+    publications: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> JobResult:
+    """Simulations and predictions at every point of a grid; those that are there are not done again."""
+    from firelane.pipeline.sweep.run import sweep as run
+
+    began_s = perf_counter()
+    done = run(spark, scenario, grid, output / "sweep", publications=publications, progress=progress)
+    return JobResult(
+        job="sweep",
+        output=output,
+        rows_in=done.trials,
+        rows_out={"sweep": done.rows},
+        seconds=perf_counter() - began_s,
+        notes=(f"{done.found:,} of the {done.trials:,} were there before",) if done.found else (),
+    )
+
+
+def _telemetry_result(
+    job: str,
+    spark: SparkSession,
+    read: Records,
+    tables: Mapping[str, DataFrame],
+    output: Path,
+    began_s: float,
+) -> JobResult:
+    """Write tables by day, and the rejects."""
+    from firelane.pipeline.telemetry import with_day
+
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as the exchange writes it
+    rows_out = {
+        name: writing.write(with_day(table), output / name, partition_by=["day"]) for name, table in tables.items()
+    }
+    rejects = _written_rejects(read.rejects, output)
+    return JobResult(
+        job=job,
+        output=output,
+        rows_in=read.count,
+        rows_out=rows_out,
+        rejects=rejects,
+        seconds=perf_counter() - began_s,
+    )
+
+
+def _written_rejects(rejects: DataFrame, output: Path) -> dict[str, int]:
+    """Write what could not be used; how many there are of each reason."""
+    from pyarrow.parquet import read_table
+
+    writing.write(rejects, output / "rejects")
+    counted = read_table(output / "rejects", columns=["reason"])["reason"].value_counts().to_pylist()
+    return {one["values"]: one["counts"] for one in sorted(counted, key=lambda one: one["values"])}

@@ -1,0 +1,125 @@
+"""`firelane balance` as its users meet it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from firelane.balance import METHODS
+from firelane.cli import BALANCE_METHODS, main
+
+ROWS = """time_s,topic,subscribers,bytes_hz
+0,a,6,600
+0,b,5,10
+0,c,2,10
+0,d,1,10
+60,a,6,600
+60,b,1,10
+60,c,2,10
+60,d,5,10
+"""
+
+
+@pytest.fixture
+def loads(tmp_path):
+    path = tmp_path / "loads.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def firelane(*arguments):
+    return CliRunner().invoke(main, ["balance", *map(str, arguments)])
+
+
+def test_the_methods_on_the_command_line_are_those_there_are():
+    assert tuple(METHODS) == BALANCE_METHODS
+
+
+@pytest.mark.parametrize("method", BALANCE_METHODS)
+def test_every_method_works_and_json_has_the_documented_numbers(loads, method):
+    result = firelane(loads, "--brokers", 2, "--method", method, "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert data["method"] == method
+    numbers = ("load_difference_mean", "load_difference_max", "excess_mean", "switches", "reconfigurations", "seconds")
+    assert all(data[name] >= 0 for name in numbers)
+    assert "series" not in data
+    assert "moves" not in data
+
+
+def test_the_series_have_a_value_for_each_step(loads):
+    options = ("--method", "threshold", "--threshold", 100, "--series", "--json")
+    data = json.loads(firelane(loads, "--brokers", 2, *options).stdout)
+    assert data["series"]["time_s"] == [0, 60]
+    assert data["series"]["load_difference"] == [0, 8]  # 6 + 1 and 5 + 2, then 6 + 5 and 1 + 2
+    assert data["series"]["switches"] == [0, 0]
+
+
+def test_the_load_can_be_chosen(loads):
+    data = json.loads(firelane(loads, "--brokers", 2, "--load", "bytes", "--method", "greedy", "--json").stdout)
+    assert data["load"] == "bytes/s"
+    assert data["load_difference_max"] == 570  # 600 alone against 30
+    assert data["excess_mean"] == 0
+
+
+def test_the_plan_is_written_and_the_next_one_starts_from_it(loads, tmp_path):
+    plan = tmp_path / "plan.json"
+    result = firelane(loads, "--brokers", 2, "--threshold", 1, "-o", plan)
+    assert result.exit_code == 0, result.output
+    assert f"written to {plan}" in result.stdout
+    first = json.loads(plan.read_text())
+    assert set(first["placement"].values()) == {"broker-1", "broker-2"}
+    assert firelane(loads, "--brokers", 2, "--current", plan, "-o", plan).exit_code == 0
+    assert json.loads(plan.read_text())["version"] == first["version"] + 1
+
+
+def test_a_dry_run_shows_before_after_and_the_moves_and_writes_nothing(loads, tmp_path):
+    plan = tmp_path / "plan.json"
+    options = ("--brokers", 2, "--threshold", 1, "--dry-run", "-o", plan)
+    shown = firelane(loads, *options).stdout
+    words = [line.split() for line in shown.splitlines()]
+    assert ["broker-1", "11", "7"] in words
+    assert ["broker-2", "3", "7"] in words
+    assert ["difference", "8", "0"] in words
+    assert "2 moves" in shown
+    assert ["topic", "from", "to", "load"] in words
+    assert "nothing written" in shown
+    assert not plan.exists()
+    data = json.loads(firelane(loads, *options, "--json").stdout)
+    assert data["before"] == {"broker-1": 11, "broker-2": 3}
+    assert data["after"] == {"broker-1": 7, "broker-2": 7}
+    assert set(data["moves"][0]) == {"topic", "from", "to", "load"}
+    assert not plan.exists()
+
+
+def test_a_dry_run_says_when_there_is_nothing_to_move(loads):
+    options = ("--brokers", 2, "--method", "long-term", "--dry-run")
+    assert "nothing to move" in firelane(loads, *options).stdout
+
+
+def test_the_summary_is_for_people(loads):
+    shown = firelane(loads, "--brokers", 2, "--max-moves", 3).stdout
+    assert "bounded-moves (threshold 5 %, max moves 3): 4 topics over 2 brokers, 2 steps" in shown
+    assert "switches" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--method", "greedy", "--max-moves", 3), "max_moves: greedy does not use it"),
+        (("--load", "messages"), "the column messages_hz is missing; it has subscribers, bytes_hz"),
+        (("--threshold", "much"), 'threshold: "much" is not a load'),
+        (("--current", "nowhere.json"), "nowhere.json: cannot read the plan"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(loads, options, words):
+    result = firelane(loads, "--brokers", 2, *options)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_number_of_brokers_is_needed(loads):
+    assert firelane(loads).exit_code == 2

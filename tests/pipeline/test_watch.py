@@ -1,0 +1,188 @@
+"""The job `watch`: the same tables as the batch job's, with rejects and late records counted."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import parquet
+
+from firelane.errors import FirelaneError
+from firelane.pipeline.mqtt import notes
+from firelane.pipeline.mqtt.address import Address
+from firelane.pipeline.mqtt.session import BrokerSession, Wishes
+from live.brokers import mosquitto
+
+pytestmark = pytest.mark.slow
+
+SECOND_US = 1_000_000
+START_US = 1_767_225_600 * SECOND_US  # 2026-01-01T00:00:00Z
+TOPIC = "$firelane/telemetry/deliveries"
+
+
+def row(number, at_s, **given):
+    return {
+        "record_id": f"00000000000000aa-{number:012d}",
+        "exchange": "e",
+        "ingress_us": START_US + round(at_s * SECOND_US),
+        "subscriber": f"s{number % 3}",
+        "filter": "a/#",
+        "topic": f"a/{number % 2}",
+        "priority": number % 2,
+        "qos": 0,
+        "wire_bytes": 100 + number % 7,
+        "delay_us": 1000 + 37 * (number % 50),
+        "outcome": "delivered" if number % 5 else "overflow",
+        "weight": 1.0,
+        "plan_version": 3,
+    } | given
+
+
+def rows(count, seconds):
+    return [row(n, n * seconds / count) for n in range(count)]
+
+
+def table(folder, name):
+    """A table as any reader of Parquet sees it, in a fixed order."""
+    if not (folder / name).exists():
+        return []
+    read = ds.dataset(folder / name, partitioning="hive").to_table().to_pylist()
+    return sorted(json.dumps(one, default=str, sort_keys=True) for one in read)
+
+
+def write_files(folder, given, files=4):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        part = given[number * len(given) // files : (number + 1) * len(given) // files]
+        parquet.write_table(pa.Table.from_pylist(part), folder / f"part-{number}.parquet")
+        time.sleep(0.01)
+
+
+@contextmanager
+def watched(spark, source, output, **settings):
+    from firelane.pipeline.watch.watching import Watch, watching
+
+    watch = Watch(source=source, output=output, **settings)
+    with watching(spark, watch, complain=pytest.fail) as running:
+        yield running
+
+
+def until(running, what, seconds=90.0):
+    deadline = time.monotonic() + seconds
+    while not what():
+        running.check()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def broker_in(tmp_path):
+    (tmp_path / "broker").mkdir()
+    with mosquitto(tmp_path / "broker") as broker:
+        yield Address(host=broker.host, port=broker.port)
+
+
+def connected(output):
+    folder = output / ".watch" / "log"
+    return (folder / "state").exists() and (notes.state(folder) or {}).get("connected")
+
+
+def publish(address, lines, per_message=20):
+    groups = [lines[at : at + per_message] for at in range(0, len(lines), per_message)]
+    with BrokerSession(address, Wishes(client_id="publisher")) as session:
+        session.publish([(TOPIC, "\n".join(group).encode()) for group in groups])
+
+
+def test_windows_of_files_that_appear_are_those_of_the_batch_job(spark, tmp_path):
+    from firelane.pipeline import jobs
+
+    records = rows(400, seconds=38)
+    write_files(tmp_path / "in", records)
+    jobs.deliveries(spark, source=tmp_path / "in", output=tmp_path / "batch", window_s=10.0)
+    closing = tmp_path / "in" / "part-last.parquet"
+    with watched(spark, tmp_path / "in", tmp_path / "out", window_s=10.0, late_s=20.0) as running:
+        until(running, lambda: running.sink.counts["windows"] >= 1)
+        parquet.write_table(pa.Table.from_pylist([row(9999, 60.0)]), closing)  # ends all windows before
+        until(running, lambda: running.sink.counts["windows"] >= 4)
+    for name in ("metrics", "loads"):
+        assert table(tmp_path / "out", name) == table(tmp_path / "batch", name) != []
+
+
+def test_records_of_a_broker_come_out_as_those_of_files_and_half_lines_are_refused(spark, tmp_path):
+    from firelane.pipeline import jobs
+
+    records = rows(300, seconds=28)
+    write_files(tmp_path / "in", records)
+    jobs.deliveries(spark, source=tmp_path / "in", output=tmp_path / "batch", window_s=10.0)
+    lines = [json.dumps(one) for one in records]
+    bad = [
+        lines[0][:50],
+        "hello",
+        json.dumps(row(1000, -START_US / SECOND_US - 5)),
+        json.dumps(row(1001, 1, outcome="vanished")),
+        json.dumps(row(1002, 1, priority="high")),
+        json.dumps(row(1003, 10**9)),  # a clock that is far ahead must not close windows
+    ]
+    with broker_in(tmp_path) as address, watched(spark, address, tmp_path / "out", late_s=10.0) as running:
+        until(running, lambda: connected(tmp_path / "out"))
+        publish(address, [*lines[:100], *bad, *lines[100:]])
+        publish(address, lines[:40])  # again, in other company
+        publish(address, [json.dumps(row(5000, 60.0))])
+        until(running, lambda: running.sink.counts["windows"] >= 3 and running.sink.counts["rejects"] >= len(bad))
+    for name in ("metrics", "loads"):
+        assert table(tmp_path / "out", name) == table(tmp_path / "batch", name) != []
+    assert running.sink.reasons == {
+        "not a record in JSON": 3,
+        "ingress_us is no time": 1,
+        "outcome is unknown": 1,
+        "ingress_us is in the future": 1,
+    }
+    refused = [json.loads(one) for one in table(tmp_path / "out", "rejects")]
+    assert sorted(one["row"] for one in refused) == sorted(one[:300] for one in bad)
+
+
+def test_late_records_are_left_out_and_counted(spark, tmp_path):
+    from firelane.pipeline.watch.run import Tally
+
+    tally = Tally()
+    write_files(tmp_path / "in", [row(n, n) for n in range(50)], files=1)
+    with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
+        until(running, lambda: running.sink.counts["windows"] >= 4)
+        late = [row(n, 0.5) for n in range(100, 107)] + [row(200, 70.0)]
+        parquet.write_table(pa.Table.from_pylist(late), tmp_path / "in" / "part-late.parquet")
+        until(running, lambda: running.sink.counts["windows"] >= 5)
+        tally.look(running)
+    assert tally.late == 7
+    offered = sum(json.loads(one)["offered_hz"] * 10 for one in table(tmp_path / "out", "metrics"))
+    assert offered == pytest.approx(50)
+
+
+def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp_path):
+    write_files(tmp_path / "in", [row(n, n) for n in range(40)], files=1)
+    (tmp_path / "in" / "half.parquet").write_bytes((tmp_path / "in" / "part-0.parquet").read_bytes()[:500])
+    parquet.write_table(pa.table({"record_id": ["x"], "priority": ["high"]}), tmp_path / "in" / "other.parquet")
+    with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
+        until(running, lambda: running.sink.counts["windows"] >= 3)
+    assert running.sink.reasons == {"not a whole Parquet file": 1, "priority is of another type": 1}
+    refused = [json.loads(one) for one in table(tmp_path / "out", "rejects")]
+    assert sorted(Path(one["source"]).name for one in refused) == ["half.parquet", "other.parquet"]
+
+
+def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    with watched(spark, tmp_path / "in", tmp_path / "out"):
+        pass
+    other = watched(spark, tmp_path / "in", tmp_path / "out", window_s=20.0)
+    with pytest.raises(FirelaneError, match=r"was begun with window_s 10\.0, not 20\.0"), other:
+        pass
+
+
+def test_a_broker_that_is_not_there_is_one_line(spark, tmp_path):
+    nobody = watched(spark, Address(host="127.0.0.1", port=9), tmp_path / "out")
+    with pytest.raises(FirelaneError, match=r"^mqtt://127.0.0.1:9: connection refused$"), nobody:
+        pass
