@@ -166,13 +166,16 @@ def test_segments_behind_all_readers_are_removed_and_no_others(log):
 def test_nothing_is_removed_before_every_expected_reader_has_said_something(log):
     fill(log, 40)
     begun = firsts(log.folder)
-    log.trim([])
+    log.trim()
     notes.done(log.folder, "one", log.end)
     log.trim(["one", "two"])
     assert firsts(log.folder) == begun
     notes.done(log.folder, "two", 0)
     log.trim(["one", "two"])
+    log.trim()
     assert firsts(log.folder) == begun
+    log.trim(["one"])  # the other one is not read any more
+    assert firsts(log.folder) == begun[-1:]
 
 
 def test_a_log_is_full_at_its_cap_and_no_longer_when_readers_are_done(log):

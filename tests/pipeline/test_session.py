@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+
 from child_processes import children
 from child_processes import running as alive
-
 from firelane.errors import FirelaneError
 from firelane.pipeline import java, jobs, session
 from firelane.pipeline.city import City

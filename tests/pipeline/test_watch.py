@@ -25,6 +25,12 @@ START_US = 1_767_225_600 * SECOND_US  # 2026-01-01T00:00:00Z
 TOPIC = "$firelane/telemetry/deliveries"
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Batches follow each other without a pause."""
+    monkeypatch.setattr("firelane.pipeline.watch.watching.EVERY_S", {"tables": 0.0, "alerts": 0.0})
+
+
 def row(number, at_s, **given):
     return {
         "record_id": f"00000000000000aa-{number:012d}",
@@ -173,9 +179,12 @@ def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp
     assert sorted(Path(one["source"]).name for one in refused) == ["half.parquet", "other.parquet"]
 
 
-def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path):
+def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("firelane.pipeline.watch.watching.PATIENCE_S", 0.1)
     (tmp_path / "in").mkdir()
-    with watched(spark, tmp_path / "in", tmp_path / "out"):
+    twin = watched(spark, tmp_path / "in", tmp_path / "out")
+    taken = pytest.raises(FirelaneError, match="another watch is using this folder")
+    with watched(spark, tmp_path / "in", tmp_path / "out"), taken, twin:
         pass
     other = watched(spark, tmp_path / "in", tmp_path / "out", window_s=20.0)
     with pytest.raises(FirelaneError, match=r"was begun with window_s 10\.0, not 20\.0"), other:

@@ -1,8 +1,8 @@
 """Tables out: folders of Parquet files that appear whole, and are replaced whole when a job runs again.
 
 A table is written beside its place, as `.NAME.NUMBER.unfinished`, and moved there when Spark is done. So a job that is
-killed leaves the table of the run before, and beside it a folder that its name tells apart from a finished one. The next
-run clears it away and uses another name, as the Java of the one that was killed may go on for a moment.
+killed leaves the table of the run before, and beside it a folder that its name tells apart from a finished one. The
+next run clears it away and uses another name, as the Java of the one that was killed may go on for a moment.
 The folder must be in a file system that all machines of a cluster share.
 """
 

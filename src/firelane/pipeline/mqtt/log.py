@@ -100,12 +100,13 @@ class Log:
         self._facts |= facts
         self._tell()
 
-    def trim(self, expected: Sequence[str]) -> None:
-        """Remove the segments that all readers are done with, once all that are expected have said anything."""
+    def trim(self, names: Sequence[str] = ()) -> None:
+        """Remove the segments that the readers of these names are done with, or all that there have ever been.
+
+        One that has not said anything yet has read nothing.
+        """
         known = readers(self.folder)
-        if not known or not set(expected) <= set(known):
-            return
-        position = min(known.values())
+        position = min((known.get(name, 0) for name in names or known), default=0)
         if position >= self.end and self._file >= 0 and self._due:
             self._begin(self.end)  # or a last segment that is itself too large would stay for good
         while len(self._firsts) > 1 and self._firsts[1] <= position:

@@ -57,8 +57,9 @@ class State:
         self._file = os.open(folder / "state", os.O_WRONLY | os.O_CREAT, 0o600)
 
     def tell(self, facts: dict[str, Any]) -> None:
-        """This is how it is now."""
-        os.pwrite(self._file, json.dumps(facts).encode().ljust(STATE_BYTES), 0)
+        """This is how it is now; where that cannot be written, nobody learns of it."""
+        with suppress(OSError):
+            os.pwrite(self._file, json.dumps(facts).encode().ljust(STATE_BYTES), 0)
 
     def close(self) -> None:
         """Say nothing more."""

@@ -81,7 +81,7 @@ class Settings:
             wishes=Wishes(client_id=given["client_id"], filters=(given["topic"],), expiry_s=max(1, round(expiry_s))),
             folder=Path(given["folder"]).absolute(),
             reader=reader,
-            readers=tuple(given.get("readers", reader).split(",")),
+            readers=tuple(given["readers"].split(",")) if "readers" in given else (),
             cap_bytes=max(LEAST_CAP_BYTES, round(cap_bytes)),
             batch_bytes=round(batch_bytes),
         )

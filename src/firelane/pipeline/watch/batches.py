@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from firelane.errors import StoreError
 from firelane.pipeline.mqtt.notes import sync_folder
 
 
@@ -23,10 +24,13 @@ def write_batch(table: pa.Table, folder: Path, *, query: str, batch: int, time: 
     """Write the rows of a batch; their day is that of the column `time`, which only that is for unless it is kept."""
     days = _days(table.column(time))
     rows = table if keep else table.drop_columns([time])
-    for day in pc.unique(days).to_pylist():
-        place = folder / f"day={day}"
-        place.mkdir(parents=True, exist_ok=True)
-        _write_whole(rows.filter(pc.equal(days, day)), place / f"{query}-{batch:010d}.parquet")
+    try:
+        for day in pc.unique(days).to_pylist():
+            place = folder / f"day={day}"
+            place.mkdir(parents=True, exist_ok=True)
+            _write_whole(rows.filter(pc.equal(days, day)), place / f"{query}-{batch:010d}.parquet")
+    except OSError as problem:
+        raise StoreError(f"cannot be written: {problem.strerror or problem}", path=str(folder)) from None
 
 
 def _days(times: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -47,9 +47,16 @@ class Drift:
 
     expected_hz: Mapping[str, float] = field(default_factory=dict)  # by the scenario
     average_hz: dict[str, float] = field(default_factory=dict)  # of all other topics
+    begun: bool = False
 
     def look(self, counts: Mapping[str, Count], window_s: float) -> list[Drifted]:
-        """Compare the topics of a window, and those that should have been in it, with what is expected of them."""
+        """Compare the topics of a window, and those that should have been in it, with what is expected of them.
+
+        Nothing is expected of the first: it had begun before anybody looked.
+        """
+        if not self.begun:
+            self.begun = True
+            return []
         messages = sum(one.messages for one in counts.values())
         typical = sum(one.squares for one in counts.values()) / messages if messages else 1.0  # weight of a record
         found = []

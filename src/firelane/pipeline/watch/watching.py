@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
 
 RECORDS = "$firelane/telemetry/deliveries"
 TABLES, ALERTS = "tables", "alerts"
-EVERY_S = {TABLES: 2.0, ALERTS: 1.0}
+EVERY_S = {TABLES: 5.0, ALERTS: 1.0}
 AWAY_S, SHORT_AWAY_S = 7 * 86_400.0, 60.0
 PATIENCE_S = 60.0  # for another watch to end
 QUIET_S, LOOK_S = 20.0, 0.02  # for a batch to end, before it is interrupted
 SETTINGS = {  # Spark's own, for a session that watches
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.driver.defaultJavaOptions": "-Xss16m",  # a query that is stopped looks at why with a deep expression
 }
@@ -100,6 +103,7 @@ def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], Non
     if isinstance(watch.source, Address):
         BrokerSession(watch.source, Wishes(client_id=f"{watch.client_id}-hello")).close()
     with _claimed(spark, watch):
+        _forget_alerts(watch)
         teller = Teller(
             watch.output / "alerts",
             address=watch.source if isinstance(watch.source, Address) else None,
@@ -176,13 +180,27 @@ def _claimed(spark: SparkSession, watch: Watch) -> Iterator[None]:
     file = jvm.java.io.RandomAccessFile(str(watch.kept / "lock"), "rw")
     try:
         deadline_s = time.monotonic() + PATIENCE_S
-        while file.getChannel().tryLock() is None:
+        while not _locked(file):
             if time.monotonic() > deadline_s:
                 raise StoreError("another watch is using this folder; end it, or name another", path=str(watch.output))
             time.sleep(LOOK_S)
         yield
     finally:
         file.close()
+
+
+def _locked(file: Any) -> bool:
+    try:
+        return file.getChannel().tryLock() is not None
+    except Py4JJavaError:  # it is this very process that has locked it
+        return False
+
+
+def _forget_alerts(watch: Watch) -> None:
+    """Without a scenario nobody reads for alerts, and where that was does not matter any more."""
+    if ALERTS not in watch.queries:
+        shutil.rmtree(watch.kept / ALERTS, ignore_errors=True)
+        (watch.kept / "log" / "readers" / ALERTS).unlink(missing_ok=True)
 
 
 def _same_settings(watch: Watch) -> None:
