@@ -11,12 +11,12 @@ import socket
 import sys
 import time
 
-from firelane.mqtt.decode import frame
+from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Disconnect, Publish
 
 BOOT = "00000000000000f1"
-WINDOW = 50  # unacknowledged, which every broker takes
+MOST_UNACKNOWLEDGED = 1000  # if the broker takes as many
 STEP_S = 0.01
 
 
@@ -45,10 +45,12 @@ def flood(port, topic, first, count, rate_hz, noted):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(encode(Connect(client_id=f"flood-{first}"), V5))
         answers = Answers(connection)
+        while answers.window == 0:
+            answers.read(STEP_S)
         sent, begun_s = 0, time.monotonic()
         while answers.acknowledged < count:
             due = min(count, int((time.monotonic() - begun_s) * rate_hz) + 1)
-            more = min(due - sent, WINDOW - (sent - answers.acknowledged))
+            more = min(due - sent, answers.window - (sent - answers.acknowledged))
             if more > 0:
                 connection.sendall(b"".join(_packet(topic, first + sent + one, noted) for one in range(more)))
                 sent += more
@@ -57,10 +59,10 @@ def flood(port, topic, first, count, rate_hz, noted):
 
 
 class Answers:
-    """Counts PUBACKs."""
+    """Counts PUBACKs; the window is known from CONNACK."""
 
     def __init__(self, connection):
-        self.acknowledged = -1  # CONNACK comes first
+        self.acknowledged = self.window = 0
         self._connection = connection
         self._buffer = bytearray()
 
@@ -77,7 +79,11 @@ class Answers:
         self._buffer += arrived
         at = 0
         while (place := frame(self._buffer, at, 10**6)) is not None and place[1] <= len(self._buffer):
-            self.acknowledged += 1
+            if self.window:
+                self.acknowledged += 1
+            else:
+                welcome = decode(self._buffer[at], bytes(self._buffer[place[0] : place[1]]), V5)
+                self.window = min(welcome.properties.get("receive_maximum", 65_535), MOST_UNACKNOWLEDGED)
             at = place[1]
         del self._buffer[:at]
 
