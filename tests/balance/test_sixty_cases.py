@@ -20,7 +20,7 @@ def contests():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ours_is_as_balanced_with_never_more_and_typically_twenty_times_fewer_switches(contests):
     ratios = []
     for case, ours, baseline in contests:
@@ -33,7 +33,7 @@ def test_ours_is_as_balanced_with_never_more_and_typically_twenty_times_fewer_sw
     assert np.median(ratios) >= 20
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_where_one_topic_dominates_ours_beats_the_naive_move(contests):
     dominated = [(case, ours) for case, ours, _ in contests if dominates(case)]
     assert len(dominated) >= 10

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from firelane.pipeline.session import session
 
+FOLDER = Path(__file__).parent
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
@@ -23,5 +26,7 @@ def spark():
 def pytest_collection_modifyitems(items):
     """Workers of pytest-xdist are processes: what shares the session goes to one of them (`--dist loadgroup`)."""
     for item in items:
+        if FOLDER in item.path.parents and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.soak)  # minutes with Spark, until they have been made shorter
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -105,6 +105,7 @@ def test_what_was_kept_but_not_acknowledged_comes_again_and_is_not_kept_again(br
 
 
 @pytest.mark.slow
+@pytest.mark.soak  # on a busy machine a message came twice once, which is to be looked into
 def test_a_full_log_holds_the_broker_back_and_loses_nothing(broker, tmp_path):
     folder, size = tmp_path / "log", 2000
     payloads = [record(n) + b" " * size for n in range(400)]

@@ -73,7 +73,7 @@ def test_claims_compare_with_the_cheapest_baseline_that_is_as_balanced():
     assert found["least_saved"] == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 def test_a_small_city_is_generated_counted_and_reported(tmp_path):
     small = brokers.Effort(vehicles=300, hours=2.0, zones=30)
