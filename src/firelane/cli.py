@@ -625,6 +625,9 @@ def pipeline_watch(
     Parquet files that appear in FOLDER. Ctrl-C and SIGTERM end it in order; started again with the same --output it
     goes on where it was.
     """
+    from firelane.pipeline.session import require_spark
+
+    require_spark()
     from firelane.pipeline.watch.run import line, run
 
     facts = run(

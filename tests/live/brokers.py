@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import socket
@@ -10,12 +11,15 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 HOST = "127.0.0.1"
 START_S, STOP_S = 60, 10
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORTS = cycle(random.sample(range(20_000 + 1_000 * WORKER, 21_000 + 1_000 * WORKER), 1_000))
 MOSQUITTO = {
     "allow_anonymous": True,
     "sys_interval": 1,
@@ -116,9 +120,14 @@ class Firelane(Broker):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """Of a range the kernel gives nobody by itself, so that no connection takes it before the broker does.
+
+    Tests that run side by side have each a part of the range, and a port comes again only after a thousand others.
+    """
+    while True:
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind((HOST, next(PORTS)))
+            return probe.getsockname()[1]
 
 
 def accepts(port: int) -> bool:

@@ -45,7 +45,6 @@ def folded(records: DataFrame, *, window_s: float) -> DataFrame:
 
 def topic_counts(records: DataFrame) -> DataFrame:
     """Of folded records, how many there are of each window and topic, and the sums of weights and of their squares."""
-    known = records.where("topic IS NOT NULL").groupBy(sf.col("time").alias("window_start"), "topic")
-    return known.agg(
+    return records.groupBy(sf.col("time").alias("window_start"), "topic").agg(
         sf.sum("records").alias("records"), sf.sum("weight").alias("messages"), sf.sum("squares").alias("squares")
     )

@@ -50,7 +50,10 @@ def tables(judged: DataFrame, *, window_s: float, late_s: float) -> DataFrame:
 
 
 class TablesSink:
-    """Writes batches of `tables`, and tells what has drifted. `counts` are rows written and windows completed."""
+    """Writes batches of `tables`, and tells what has drifted.
+
+    `counts` has the rows of each table, the windows that were completed and the records in them.
+    """
 
     def __init__(
         self, output: Path, *, window_s: float, drift: Drift, teller: Teller, files: FilesLooked | None = None
@@ -100,10 +103,12 @@ class TablesSink:
             by_topic = {
                 one["topic"]: Count(records=one["records"], messages=one["messages"], squares=one["squares"])
                 for one in rows.to_pylist()
+                if one["topic"] is not None
             }
             end = start + timedelta(seconds=self._window_s)
             found += [_alert(one, start, end) for one in self._drift.look(by_topic, self._window_s)]
             self.counts["windows"] += 1
+            self.counts["records"] += pc.sum(rows.column("records")).as_py()
         return found
 
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from firelane.pipeline.mqtt.address import SCHEMES, Address
 from firelane.pipeline.session import session
 from firelane.pipeline.watch.arriving import records_folder
-from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, watching
+from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, greet, watching
 from firelane.scenario import load
 from firelane.units import si
 
@@ -85,6 +85,7 @@ def run(
             alerts_topic=alerts_topic,
             away_s=AWAY_S if output else SHORT_AWAY_S,
         )
+        greet(watch)  # before Spark, which takes its time
         facts = _watch(watch, master, seconds, quiet)
     return {**facts, "output": None if output is None else str(output)}
 
@@ -122,21 +123,23 @@ def line(facts: dict[str, Any]) -> str:
     """All of it in one line, for people."""
     refused = ", ".join(f"{count} {reason}" for reason, count in facts["rejects"].items())
     return (
-        f"{facts['windows']:,} windows, {facts['metrics']:,} metrics, {facts['loads']:,} loads, "
-        f"{facts['rows']:,} rows in ({si(facts['rows_hz'], '/s')}), {facts['late']:,} late, "
+        f"{facts['read']:,} {facts['of']} read, {facts['windows']:,} windows of {facts['records']:,} records: "
+        f"{facts['metrics']:,} metrics, {facts['loads']:,} loads; {facts['late']:,} late, "
         f"{sum(facts['rejects'].values()):,} rejects{f' ({refused})' if refused else ''}, "
-        f"{facts['alerts']:,} alerts, {si(facts['waiting_bytes'], 'B')} waiting{_trouble(facts)}"
+        f"{facts['alerts']:,} alerts{_trouble(facts)}"
     )
 
 
 def _facts(tally: Tally, running: Watching) -> dict[str, Any]:
     counts = running.sink.counts
     return {
+        "read": tally.rows,
+        "read_hz": tally.rows_hz,
+        "of": "messages" if tally.writer else "records",
         "windows": counts["windows"],
+        "records": counts["records"],
         "metrics": counts["metrics"],
         "loads": counts["loads"],
-        "rows": tally.rows,
-        "rows_hz": tally.rows_hz,
         "late": tally.late,
         "rejects": dict(running.sink.reasons),
         "alerts": running.teller.told,
@@ -159,8 +162,9 @@ def _table(facts: dict[str, Any]) -> Table:
     newest = facts["newest"]
     behind_s = (datetime.now(UTC) - datetime.fromisoformat(newest)).total_seconds() if newest else None
     rows = {
-        "windows": f"{facts['windows']:,}, {facts['metrics']:,} metrics, {facts['loads']:,} loads",
-        "rows": f"{facts['rows']:,}, {si(facts['rows_hz'], '/s')}",
+        facts["of"]: f"{facts['read']:,}, {si(facts['read_hz'], '/s')}",
+        "windows": f"{facts['windows']:,} of {facts['records']:,} records",
+        "written": f"{facts['metrics']:,} metrics, {facts['loads']:,} loads",
         "behind": ("" if behind_s is None else f"{si(behind_s, 's')}, ") + f"{si(facts['waiting_bytes'], 'B')} waiting",
         "late": f"{facts['late']:,}",
         "rejects": f"{sum(facts['rejects'].values()):,}",

@@ -100,8 +100,7 @@ class Watching:
 @contextmanager
 def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], None]) -> Iterator[Watching]:
     """Watch until the block ends."""
-    if isinstance(watch.source, Address):
-        BrokerSession(watch.source, Wishes(client_id=f"{watch.client_id}-hello")).close()
+    greet(watch)
     with _claimed(spark, watch):
         _forget_alerts(watch)
         teller = Teller(
@@ -123,6 +122,12 @@ def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], Non
             yield running
         finally:
             running.end()
+
+
+def greet(watch: Watch) -> None:
+    """A BrokerError, if there is a broker and it cannot be had."""
+    if isinstance(watch.source, Address):
+        BrokerSession(watch.source, Wishes(client_id=f"{watch.client_id}-hello")).close()
 
 
 def _start(spark: SparkSession, watch: Watch, name: str, sink: Callable[[DataFrame, int], None]) -> StreamingQuery:
