@@ -72,3 +72,47 @@ def test_only_so_many_topics_are_seen_and_the_first_are_not_lost_for_later_ones(
     assert set(one.take_silent()) == {b"%d" % number for number in range(1, 10)}
     one.of(b"99", "99").count(1)
     assert {topic.name for topic in one.topics(200.0)} == {"0", "99"}
+
+
+@pytest.mark.parametrize(("before_hz", "after_hz"), [(100, 400), (400, 100), (10, 60), (0, 50), (300, 0)])
+def test_a_change_of_rate_is_known_after_two_looks(before_hz, after_hz):
+    one, chance = Traffic(), np.random.default_rng(4)
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    played(seen, before_hz, 30, lambda _: 100, one, 0.0, chance)
+    played(seen, after_hz, 2, lambda _: 100, one, 30.0, chance)
+    assert abs(seen.rate_hz - after_hz) <= 5 * (max(after_hz, 1) / 2) ** 0.5
+
+
+def test_a_change_of_size_is_known_after_two_looks():
+    one, chance = Traffic(), np.random.default_rng(5)
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    played(seen, 50, 30, lambda c: c.exponential(200), one, 0.0, chance)
+    played(seen, 50, 2, lambda c: c.exponential(600), one, 30.0, chance)
+    assert seen.mean_bytes == pytest.approx(600, abs=5 * 600 / 100**0.5)
+
+
+@pytest.mark.parametrize("rate_hz", [0.3, 1, 10, 400])
+def test_chance_alone_is_no_change(rate_hz):
+    """An exponential memory of 10 s leaves a standard deviation of about sqrt(rate / 20)."""
+    one, chance = Traffic(), np.random.default_rng(6)
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    known = played(seen, rate_hz, 2000, lambda _: 9, one, 0.0, chance)
+    rates = [topics[0].rate_hz if topics else 0.0 for topics in known]
+    assert np.std(rates[100:]) < 1.5 * (rate_hz / 20) ** 0.5
+
+
+def test_bursts_are_no_changes():
+    one = Traffic()
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    known = []
+    for second in range(600):
+        for _ in range(100 if second % 10 == 0 else 0):
+            seen.count(10)
+        one.topics(second + 1.0)
+        known.append(seen.rate_hz)
+    assert min(known[60:]) > 3
+    assert max(known[60:]) < 25

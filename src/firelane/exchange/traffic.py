@@ -8,11 +8,51 @@ from firelane.exchange.observed import SeenTopic
 
 MOST_TOPICS = 50_000
 MOST_BYTES = 25_000_000  # of names, near enough
-SEEN_BYTES = 400
+SEEN_BYTES = 600
 LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
 SAMPLED = 15  # of a topic one message in sixteen tells how sizes vary
 LEAST_HZ = 1e-3  # less is silence
+SURE = 4  # standard deviations from which on a look is a surprise,
+LEAST_CHANGE = 0.2  # if it is as far off as this, relative to the mean
+
+
+class Level:
+    """A mean that forgets slowly while all is as it was, and at once when two looks in a row agree that it is not.
+
+    How far looks usually are from the mean is remembered too, so that what comes in bursts is not taken for a change.
+    """
+
+    __slots__ = ("_before", "_looks", "_spread", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self._looks = 0
+        self._spread = 0.0  # mean square of how far looks were off, beyond chance
+        self._before: float | None = None  # what the last look saw, if that was a surprise
+
+    def look(self, seen: float, noise: float, weight: float) -> bool:
+        """Blend in what was seen, which chance alone moves by so much (a variance); says whether it was a change.
+
+        The first looks are averaged, then older ones fade.
+        """
+        self._looks += 1
+        weight = max(weight, 1 / self._looks)
+        off, before = seen - self.value, self._before
+        surprise = off * off > SURE**2 * (noise + self._spread) and abs(off) > LEAST_CHANGE * self.value
+        if before is not None:
+            if surprise and off * (before - self.value) > 0:
+                self.value, self._looks, self._spread, self._before = (seen + before) / 2, 2, 0.0, None
+                return True
+            self._widen((before - self.value) ** 2 - noise, weight)
+        self._before = seen if surprise and self._looks > 1 else None
+        if self._before is None:
+            self._widen(off * off - noise, weight)
+        self.value += weight * off
+        return False
+
+    def _widen(self, beyond: float, weight: float) -> None:
+        self._spread = max(0.0, self._spread + weight * (beyond - self._spread))
 
 
 class Seen:
@@ -22,12 +62,12 @@ class Seen:
         "_looked_at",
         "_looks",
         "_mean_square",
+        "_rate",
+        "_size",
         "_squares",
         "bytes",
-        "mean_bytes",
         "name",
         "published",
-        "rate_hz",
         "sampled",
         "squares",
     )
@@ -38,8 +78,7 @@ class Seen:
         self.bytes = 0
         self.sampled = 0
         self.squares = 0
-        self.rate_hz = 0.0
-        self.mean_bytes = 0.0
+        self._rate, self._size = Level(), Level()
         self._mean_square = 0.0
         self._looks = 0
         self._looked_at = (0, 0)  # messages and bytes by then
@@ -54,23 +93,30 @@ class Seen:
         self.bytes += payload_bytes
 
     def look(self, elapsed_s: float, weight: float) -> None:
-        """Blend in what came since the last look.
-
-        The first looks are averaged, but for the very first, which saw only part of its time; then older ones fade.
-        """
+        """Blend in what came since the last look; the very first saw only part of its time, and the second decides."""
         self._looks += 1
-        weight = max(weight, 1 / max(1, self._looks - 1))
         published, size_bytes = self.published - self._looked_at[0], self.bytes - self._looked_at[1]
         self._looked_at = (self.published, self.bytes)
-        self.rate_hz += weight * (published / elapsed_s - self.rate_hz)
-        if published:
-            share = weight if self.mean_bytes else 1.0
-            self.mean_bytes += share * (size_bytes / published - self.mean_bytes)
+        if self._looks == 2:
+            self._rate = Level()
+        self._rate.look(published / elapsed_s, max(self.rate_hz, 1 / elapsed_s) / elapsed_s, weight)
         sampled, squares = self.sampled - self._squares[0], self.squares - self._squares[1]
         if sampled:
             self._squares = (self.sampled, self.squares)
             share = weight if self._mean_square else 1.0
             self._mean_square += share * (squares / sampled - self._mean_square)
+        if published and self._size.look(size_bytes / published, self.variance_bytes2 / published, weight):
+            self._mean_square = squares / sampled if sampled else self.mean_bytes**2
+
+    @property
+    def rate_hz(self) -> float:
+        """How many messages a second there were lately."""
+        return self._rate.value
+
+    @property
+    def mean_bytes(self) -> float:
+        """How large their payloads were."""
+        return self._size.value
 
     @property
     def silent(self) -> bool:
