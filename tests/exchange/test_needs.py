@@ -12,7 +12,7 @@ from firelane.exchange.needs import NeedError, Needs, asked, stands_for
 from firelane.mqtt.topics import filter_problem
 from firelane.scenario import from_data
 from firelane.scenario.need import Need, NeedChange, changed
-from firelane.scenario.settings import Cap, ExchangeSettings, Profile, Tls, User
+from firelane.scenario.settings import Cap, ExchangeSettings, PhaseRule, Profile, Tls, User
 
 ANN = Identity(client_id="c1", user="ann", roles=("crew",))
 NOBODY = Identity(client_id="c1")
@@ -526,3 +526,53 @@ def test_whatever_a_client_sends_is_granted_or_refused_in_one_line(pairs):
     assert weight <= 1
     assert line.isprintable()
     assert len(line) < 300
+
+
+# --------------------------------------------------------------------------------------- phases
+
+
+def phase(**rule):
+    return PhaseRule(**rule)
+
+
+SUPPRESSION = (
+    phase(clients=("crew",), filter="smoke/#", need=need(weight=8.0)),
+    phase(category="bulk", need=need(weight=0.5, min_share=0.1)),
+    phase(filter="smoke/+", need=need(max_delay_s=0.1)),
+)
+
+
+def test_a_phase_changes_what_its_rules_fit_and_leaving_it_gives_back_what_was():
+    rules = needs(phases={"size-up": (), "suppression": SUPPRESSION})
+    assert (rules.phase, rules.phases) == (None, ["size-up", "suppression"])
+    assert granted(rules).need == Need()
+    rules.enter("suppression")
+    assert granted(rules).need == Need(weight=8.0, max_delay_s=0.1)
+    assert granted(rules, NOBODY).need == Need(max_delay_s=0.1)
+    assert granted(rules, wanted="door/3").need == Need()
+    assert granted(rules, wanted="#").need == Need()  # a part of it is not all of it
+    assert granted(rules, wanted="door/3", category="bulk").need == Need(weight=0.5, min_share=0.1, category="bulk")
+    rules.enter("size-up")
+    assert granted(rules).need == Need()
+    rules.enter("suppression")
+    rules.enter(None)
+    assert granted(rules).need == Need()
+
+
+def test_a_phase_stands_above_what_a_client_asks_and_below_caps_and_overrides():
+    rules = needs(phases={"suppression": SUPPRESSION}, caps={"*": Cap(weight=4.0)})
+    rules.enter("suppression")
+    found = granted(rules, weight="2")
+    assert found.need.weight == 4.0
+    assert dict(found.told) == {"weight": "4", "max-delay": "100 ms"}
+    rules.override("c1", "smoke/+", Need(weight=9.0))
+    assert granted(rules).need == Need(weight=9.0)
+
+
+def test_a_phase_that_there_is_none_of_is_refused_and_one_that_was_removed_is_over():
+    rules = needs(phases={"suppression": SUPPRESSION})
+    assert '"party" is not a phase; name one of exchange.phases: suppression' in problem_of(rules.enter, "party")
+    rules.enter("suppression")
+    settings = ExchangeSettings(phases={"suppression": SUPPRESSION})
+    assert Needs(settings, None, rules).phase == "suppression"
+    assert Needs(ExchangeSettings(), None, rules).phase is None

@@ -16,6 +16,7 @@ from firelane.scenario.settings import (
     Cap,
     ExchangeSettings,
     Limits,
+    PhaseRule,
     Profile,
     Tls,
     Token,
@@ -41,6 +42,11 @@ exchange:
   profiles:
     urgent: {{for: [commander, command], need: {{weight: 4, max_delay: 500 ms, keep: latest}}}}
     curve: {{need: {{utility: piecewise, points: [[0, 0], [0.5, 0.75], [1, 1]], category: a b}}}}
+  phases:
+    size-up: []
+    suppression:
+      - {{for: [command], filter: water/#, need: {{weight: 8}}}}
+      - {{category: bulk, need: {{min_share: 0.1}}}}
   caps: {{"*": {{weight: 2, min_share: 0.25, priority: 3}}, command: {{}}}}
   limits: {{packet: 2 MB, inflight: 10, queue: 20, queue_size: 3 MB, subscriptions: 30, publish_rate: 1 kHz,
            connect_rate: 100 Hz, connections: 40, retained: 50, log: 2 GB, session_expiry: 7 d, topic_aliases: 60}}
@@ -67,6 +73,13 @@ SETTINGS = ExchangeSettings(
         ),
         "curve": Profile(
             need=NeedChange(utility="piecewise", points=((0.0, 0.0), (0.5, 0.75), (1.0, 1.0)), category="a b")
+        ),
+    },
+    phases={
+        "size-up": (),
+        "suppression": (
+            PhaseRule(clients=("command",), filter="water/#", need=NeedChange(weight=8.0)),
+            PhaseRule(category="bulk", need=NeedChange(min_share=0.1)),
         ),
     },
     caps={"*": Cap(weight=2.0, min_share=0.25, priority=3), "command": Cap()},
@@ -192,6 +205,9 @@ def test_what_works_on_topics_refuses_a_file_that_only_serves(verb):
         ("{profiles: {a: {for: [b]}}}", "profiles.a.need", "missing"),
         ("{profiles: {a: {for: b, need: {}}}}", "profiles.a.for", "is not a list"),
         ("{profiles: {a: {for: [''], need: {}}}}", "profiles.a.for.0", "is empty"),
+        ("{phases: {a: [{need: {}, for: []}]}}", "phases.a.0.for", "is empty"),
+        ("{phases: {a: [{filter: a/#/b, need: {}}]}}", "phases.a.0.filter", "#"),
+        ("{phases: {a: {need: {}}}}", "phases.a", "is not a list"),
         ("{profiles: {a: {need: fast}}}", "profiles.a.need", "is not a mapping"),
         ("{profiles: {a: {need: {weight: heavy}}}}", "profiles.a.need.weight", "is not a weight"),
         ("{profiles: {a: {need: {max_delay: soon}}}}", "profiles.a.need.max_delay", "is not a duration"),
@@ -346,6 +362,11 @@ def test_settings_are_written_as_a_person_would_and_come_back():
         "  profiles:\n"
         "    urgent: {for: [commander, command], need: {weight: 4, max_delay: 500 ms, keep: latest}}\n"
         "    curve: {need: {utility: piecewise, points: [[0, 0], [0.5, 0.75], [1, 1]], category: a b}}\n"
+        "  phases:\n"
+        "    size-up: []\n"
+        "    suppression:\n"
+        "      - {for: [command], filter: water/#, need: {weight: 8}}\n"
+        "      - {category: bulk, need: {min_share: 0.1}}\n"
         "  caps:\n"
         '    "*": {weight: 2, min_share: 0.25, priority: 3}\n'
         "    command: {}\n"

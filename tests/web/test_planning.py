@@ -470,6 +470,7 @@ def test_a_real_exchange_is_planned_for_as_its_traffic_asks(tmp_path):
             "links": {"radio": {"bandwidth": "200 kbps"}},
             "topics": {"bulk": {"size": "100 B"}},
             "subscribers": {"post": {"link": "radio", "subscribes": {"bulk": None}}},
+            "exchange": {"phases": {"all hands": [{"filter": "bulk", "need": {"weight": 3, "min_share": "1 %"}}]}},
         }
     )
     lines = []
@@ -500,6 +501,16 @@ def test_a_real_exchange_is_planned_for_as_its_traffic_asks(tmp_path):
             await plan(lambda found: "least shares do not fit on radio" in "".join(lines))
             assert (await http.put("needs", json=need | {"need": {"weight": 5}})).status_code == 204
             await plan(lambda found: exchange.plan.version > 2)
+            assert (await http.put("needs", json=need | {"need": None})).status_code == 204
+            await plan(lambda found: exchange.plan.version > 3)
+            assert (await http.get("phase")).json() == {"phase": None, "phases": ["all hands"]}
+            assert (await http.post("phase", json={"phase": "all hands"})).json()["phase"] == "all hands"
+            bulk = {"subscriber": "post", "filter": "bulk"}
+            (granted,) = (await http.get("needs", params=bulk)).json()["items"]
+            assert (granted["need"]["weight"], granted["need"]["min_share"]) == (3, 0.01)
+            await plan(lambda found: exchange.plan.version > 4)
+            refused = await http.post("phase", json={"phase": "party"})
+            assert (refused.status_code, "all hands" in refused.text) == (422, True)
             what_if = {"links": {"radio": {"bandwidth": "20 Mbps"}}}
             assert (await http.post("predict", json=what_if)).json()["links"]["radio"]["load"] < 0.1
             rows = (await http.get("metrics")).json()["subscriptions"]

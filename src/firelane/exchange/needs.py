@@ -1,8 +1,9 @@
 """The need that a live subscription is granted: who is heard before whom, and how far caps let a client go.
 
-Heard are, from the top: user properties of SUBSCRIBE, the profile of a `$need/PROFILE/FILTER`, the first of
-`exchange.profiles` that is for the client, the scenario, and the default. Each changes only what it names. The
-result is lowered to `exchange.caps`, never refused. What an operator sets stands above all of these, caps too.
+Heard are, from the top: the rules of the phase that an operator has declared, user properties of SUBSCRIBE, the profile
+of a `$need/PROFILE/FILTER`, the first of `exchange.profiles` that is for the client, the scenario, and the default.
+Each changes only what it names. The result is lowered to `exchange.caps`, never refused. What an operator sets for one
+subscription stands above all of these, caps too.
 """
 
 from __future__ import annotations
@@ -121,6 +122,11 @@ class Needs:
         self._profiles: dict[str, Given] = {name: one.need.given for name, one in settings.profiles.items()}
         self._meant = [(name, _only(settings, one.clients)) for name, one in settings.profiles.items() if one.clients]
         self._caps = settings.caps
+        self._phases = {
+            name: [(rule, _only(settings, rule.clients, rule.filter)) for rule in rules]
+            for name, rules in settings.phases.items()
+        }
+        self.phase: str | None = None if before is None or before.phase not in self._phases else before.phase
         self._overrides: dict[tuple[str | None, str], Need] = {} if before is None else before._overrides
         self._standing = lru_cache(MOST_STANDINGS)(self._stand)
 
@@ -141,15 +147,28 @@ class Needs:
         try:
             for given in (by_client, by_filter, wishes):
                 wanted = changed(wanted, given)
+            wanted, ordered = self._in_phase(identity, topic_filter, wanted)
         except ValueError as problem:
             raise NeedError(str(problem)) from None
         override = self._overrides.get((self._name(identity, subscriber), topic_filter))
         if override is not None:
-            return Granted(need=override, told=_told(override, {*by_filter, *wishes}))
+            return Granted(need=override, told=_told(override, {*by_filter, *wishes, *ordered}))
         lowered = _lowered(wanted, cap)
         need = changed(wanted, lowered)
         best_class = min(cap.priority or 0, self._scenario.priorities - 1)
-        return Granted(need=need, best_class=best_class, told=_told(need, {*by_filter, *wishes, *lowered}))
+        return Granted(need=need, best_class=best_class, told=_told(need, {*by_filter, *wishes, *ordered, *lowered}))
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases that there are."""
+        return list(self._phases)
+
+    def enter(self, phase: str | None) -> None:
+        """Let the rules of a phase hold, or of none; to be granted anew by the caller."""
+        if phase is not None and phase not in self._phases:
+            known = ", ".join(self._phases) or "none so far"
+            raise NeedError(f'"{phase[:40]}" is not a phase; name one of exchange.phases: {known}')
+        self.phase = phase
 
     def override(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
         """Set a subscription's need from above, or take that back with None; to be granted anew by the caller.
@@ -163,6 +182,15 @@ class Needs:
             raise NeedError(f"there are {MOST_OVERRIDES} overrides of needs already; take one back first")
         else:
             self._overrides[key] = need
+
+    def _in_phase(self, identity: Identity, topic_filter: str, need: Need) -> tuple[Need, set[str]]:
+        """The need with all that the phase says of such a subscription, and the names of what that is."""
+        ordered: set[str] = set()
+        for rule, access in self._phases[self.phase] if self.phase is not None else ():
+            if rule.category in (None, need.category) and access.may_subscribe(identity, topic_filter) is Verdict.ALL:
+                need = changed(need, rule.need.given)
+                ordered |= rule.need.given.keys()
+        return need, ordered
 
     def _stand(self, identity: Identity) -> tuple[Given, Cap]:
         """What the client's own profile says, and its cap."""
@@ -181,9 +209,9 @@ class Needs:
         return identity.client_id
 
 
-def _only(settings: ExchangeSettings, clients: Iterable[str]) -> Access:
-    """Access rules that fit exactly these clients, so that `for` means what `who` means."""
-    rules = tuple(AccessRule(who=name, filter="#", allow=("subscribe",)) for name in clients)
+def _only(settings: ExchangeSettings, clients: Iterable[str], topic_filter: str = "#") -> Access:
+    """Access rules that fit exactly these clients and what the filter covers, so that `for` means what `who` means."""
+    rules = tuple(AccessRule(who=name, filter=topic_filter, allow=("subscribe",)) for name in clients)
     return Access(replace(settings, access=rules))
 
 

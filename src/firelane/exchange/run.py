@@ -6,7 +6,7 @@ import asyncio
 import resource
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from firelane.exchange.measuring import Reading
 from firelane.exchange.observed import Observed, SeenSubscription
 from firelane.exchange.publishing import publish
 from firelane.exchange.server import Driver, Server, allow_many_files
+from firelane.exchange.session import Session, Subscription
 from firelane.exchange.system import SystemTopics
 from firelane.exchange.telemetry import Recorder, Writer
 from firelane.exchange.upstream import Bridge
@@ -94,10 +95,32 @@ class Exchange:
         for session in self.broker.sessions.values():
             wanted = session.subscriptions.get(topic_filter)
             if wanted is not None and session.name == subscriber:
-                self.broker.grant(wanted)
-                if self.broker.treat(session, wanted.lane):
-                    self.broker.routes.forget_those_of(session)
-                session.rank()
+                self._grant_anew(session, [wanted])
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that was declared, if any."""
+        return self.broker.needs.phase
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases that may be declared."""
+        return self.broker.needs.phases
+
+    def enter(self, phase: str | None) -> None:
+        """Declare a phase, or that there is none: what subscriptions need changes at once."""
+        self.broker.needs.enter(phase)
+        for session in self.broker.sessions.values():
+            self._grant_anew(session, session.subscriptions.values())
+
+    def _grant_anew(self, session: Session, subscriptions: Collection[Subscription]) -> None:
+        treated_anew = False
+        for one in subscriptions:
+            self.broker.grant(one)
+            treated_anew |= self.broker.treat(session, one.lane)
+        if treated_anew:
+            self.broker.routes.forget_those_of(session)
+        session.rank()
 
 
 @asynccontextmanager

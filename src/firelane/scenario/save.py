@@ -122,6 +122,11 @@ def _exchange(settings: dict[str, Any]) -> list[str]:
     for key, value in settings.items():
         if key == "access":
             lines += ["  access:", *(f"    - {_mapping(rule)}" for rule in value)]
+        elif key == "phases":
+            lines.append("  phases:")
+            for name, rules in value.items():
+                listed = [f"      - {_mapping(rule)}" for rule in rules]
+                lines += [_key(name, 4) + ("" if listed else " []"), *listed]
         elif key in ("users", "tokens", "profiles", "caps"):
             lines += [f"  {key}:", *(f"{_key(name, 4)} {_mapping(one)}" for name, one in value.items())]
         else:

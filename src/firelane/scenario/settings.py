@@ -148,6 +148,21 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRule:
+    """What some subscriptions need while a phase lasts: those of clients, to a filter, of a category."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    clients: Annotated[tuple[_Text, ...], Field(alias="for", min_length=1)] = ("*",)
+    filter: _Filter = "#"
+    category: _Text | None = None
+    need: NeedChange
+
+    def __post_init__(self) -> None:
+        Need(**self.need.given)  # refuses a knee or points without their utility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
     """The most that the subscriptions of a role (or `*`) get: weight, share that must be kept, best class."""
 
@@ -213,6 +228,7 @@ class ExchangeSettings:
     users: dict[_Text, User] = field(default_factory=dict)
     tokens: dict[_Text, Token] = field(default_factory=dict)
     profiles: dict[Annotated[str, AfterValidator(_one_level)], Profile] = field(default_factory=dict)
+    phases: dict[_Text, tuple[PhaseRule, ...]] = field(default_factory=dict)
     caps: dict[_Text, Cap] = field(default_factory=dict)
     limits: Limits = Limits()
     durability: Literal["fsync", "memory"] = "fsync"

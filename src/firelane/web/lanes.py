@@ -65,6 +65,23 @@ class NewNeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """The phase that was declared, if any, and those that there are (`exchange.phases`)."""
+
+    phase: str | None
+    phases: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPhase:
+    """The phase to declare; null: none."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    phase: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
     """A link and who is on it; the loads are the highest if everybody has their own (`each`)."""
 
@@ -96,6 +113,21 @@ async def set_need(control: Controlled, new: NewNeed) -> None:
     with refused(HTTPStatus.UNPROCESSABLE_ENTITY):
         control.exchange.override_need(new.subscriber, new.filter, new.need)
     control.look_soon()
+
+
+@router.get("/phase", dependencies=needs("read"))
+async def show_phase(control: Controlled) -> Phase:
+    """The phase that was declared, and those that may be."""
+    return Phase(phase=control.exchange.phase, phases=control.exchange.phases)
+
+
+@router.post("/phase", dependencies=needs("operate"))
+async def declare_phase(control: Controlled, new: NewPhase) -> Phase:
+    """Declare a phase, or with null that there is none; what subscriptions need changes at once, the plan follows."""
+    with refused(HTTPStatus.UNPROCESSABLE_ENTITY):
+        control.exchange.enter(new.phase)
+    control.look_soon()
+    return Phase(phase=control.exchange.phase, phases=control.exchange.phases)
 
 
 @router.get("/links", dependencies=needs("read"))
