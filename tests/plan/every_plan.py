@@ -15,16 +15,20 @@ from firelane.scenario.plan import make_plan
 def measured(wanted: Requirements, metrics: Metrics):
     """What each bound measures, from the table of one prediction."""
     delay, loss = metrics.column("delay_mean_s"), 1 - metrics.column("success")
-    delivered, offered = metrics.column("delivered_hz"), metrics.column("offered_hz")
+    delivered, routes = metrics.column("delivered_hz"), wanted.routes
+    due = np.bincount(routes.claim_subscription, routes.topic_rate_hz[routes.stream_topic[routes.claim_stream]])
+    unknown = np.isnan(delay) & ~metrics.column("stable")  # else another filter of the subscriber carries everything
+    delay = np.nan_to_num(delay)
     for one in wanted.bounds:
         rows = one.rows
         if one.kind == "loss":
-            share = 1 - (offered * (1 - loss))[rows].sum() / offered[rows].sum()
-            yield share if one.together else loss[rows].max()
-        elif np.isnan(delay[rows]).any():
+            yield (due * loss)[rows].sum() / due[rows].sum() if one.together else loss[rows].max()
+        elif unknown[rows].any():
             yield np.inf
+        elif one.together:
+            yield (delay * delivered)[rows].sum() / max(delivered[rows].sum(), 1e-300)
         else:
-            yield (delay * delivered)[rows].sum() / delivered[rows].sum() if one.together else delay[rows].max()
+            yield delay[rows].max()
 
 
 def cost_of(wanted: Requirements, rank, drop_rate) -> tuple[int, float, float]:

@@ -20,6 +20,7 @@ work of the set itself, and for the rest of the time the stream with the least r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +36,9 @@ HAIR = 1e-4  # millionths: no rounding error lifts the bound over the cost it bo
 
 
 class Bounds(NamedTuple):
-    """The requirements as arrays."""
+    """The requirements as arrays, in the order of their categories."""
 
+    first: Ints  # where those of each category begin, and the end
     category: Ints
     is_loss: Flags
     together: Flags
@@ -55,13 +57,16 @@ class Box(NamedTuple):
 
 def bounds_of(wanted: Requirements) -> Bounds:
     """The requirements for `lower_bound`."""
-    asked = wanted.targets
+    bounds = sorted(wanted.bounds, key=lambda one: one.category)
+    asked = replace(wanted, bounds=tuple(bounds)).targets
+    category = np.array([one.category for one in bounds], np.int64)
     return Bounds(
-        category=np.array([one.category for one in wanted.bounds], np.int64),
+        first=np.searchsorted(category, np.arange(len(wanted.categories) + 1)),
+        category=category,
         is_loss=asked.is_loss,
         together=asked.together,
-        bound=np.array([one.bound for one in wanted.bounds], np.float64),
-        weight=np.array([one.weight for one in wanted.bounds], np.float64),
+        bound=np.array([one.bound for one in bounds], np.float64),
+        weight=np.array([one.weight for one in bounds], np.float64),
         start=asked.start,
         rows=asked.rows,
     )
@@ -265,9 +270,7 @@ def _gather(
     weight: Floats,
 ) -> None:
     """From subscriptions to the bounds of their category."""
-    for one in range(len(asked.bound)):
-        if asked.category[one] != category:
-            continue
+    for one in range(asked.first[category], asked.first[category + 1]):
         for row in asked.rows[asked.start[one] : asked.start[one + 1]]:
             if asked.together[one]:
                 value[one, above] += got[row] if asked.is_loss[one] else late[row]

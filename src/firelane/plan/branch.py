@@ -9,14 +9,16 @@ from __future__ import annotations
 import heapq
 import time
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, permutations
 
 import numpy as np
 
 from firelane.arrays import Floats, Ints
 from firelane.plan.bound import Box, best_order, bounds_of, is_exact, set_costs, stream_groups
-from firelane.plan.cost import MILLION, MOST_TERM, Cost
+from firelane.plan.cost import MILLION, MOST_TERM, Cost, least
 from firelane.plan.problem import Found, Problem
+
+FEW_CATEGORIES = 7
 
 _Levels = tuple[int, ...]
 
@@ -46,10 +48,13 @@ class Search:
         self._open: list[_Node] = []
         self._add((0,) * categories, tuple(len(one) - 1 for one in problem.levels))
 
-    def run(self, seconds: float) -> Found:
-        """Go on until it is proved or the time is up."""
+    def run(self, seconds: float, *, most_violated: int | None = None) -> Found:
+        """Go on until it is proved, the time is up, or every plan is known to miss more bounds than this."""
         end = time.monotonic() + seconds
+        enough = self.best[0].violated if most_violated is None else most_violated
         while self._open and self._open[0].bound < self.best[0] and time.monotonic() < end:
+            if self._open[0].bound.violated > enough:
+                break
             self._divide(heapq.heappop(self._open))
         cost, rank, drop_rate = self.best
         bound = min([cost, *self._unsettled, *(node.bound for node in self._open[:1])])
@@ -60,11 +65,21 @@ class Search:
         wide = [one for one, (low, high) in enumerate(zip(node.low, node.high, strict=True)) if low < high]
         if not wide:
             if not self._close(node.bound, self._tried(node.rank, node.high)):
-                self._unsettled.append(node.bound)
+                self._settle(node)
             return
         one, last = self._cut(node, wide)
         self._add(node.low, (*node.high[:one], last, *node.high[one + 1 :]))
         self._add((*node.low[:one], last + 1, *node.low[one + 1 :]), node.high)
+
+    def _settle(self, node: _Node) -> None:
+        """On a saturated link the bound may be below what any order costs: try them all, if they are not too many."""
+        categories = len(node.high)
+        if categories > FEW_CATEGORIES:
+            self._unsettled.append(node.bound)
+            return
+        rank = np.array(list(permutations(range(categories))), np.int64)
+        rows = self.problem.costs(rank, np.tile(self._rates(node.high), (len(rank), 1)))
+        self._tried(rank[least(rows)], node.high)
 
     def _cut(self, node: _Node, wide: list[int]) -> tuple[int, int]:
         """The category to divide by and the last level of its lower part: first where it begins to miss its own bound
@@ -112,6 +127,9 @@ class Search:
         return bound >= cost
 
 
-def branch_and_bound(problem: Problem, *, seconds: float = 20.0) -> Found:
-    """The best plan, with a lower bound on the cost of all; proved, unless the time is up before."""
-    return Search(problem).run(seconds)
+def branch_and_bound(problem: Problem, *, seconds: float = 20.0, most_violated: int | None = None) -> Found:
+    """The best plan, with a lower bound on the cost of all; proved, unless the time is up before.
+
+    With `most_violated` it gives up as soon as it is certain that every plan misses more bounds than that.
+    """
+    return Search(problem).run(seconds, most_violated=most_violated)

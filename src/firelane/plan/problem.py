@@ -25,7 +25,9 @@ class Problem:
     plans: ManyPlans
     levels: tuple[tuple[float, ...], ...]  # of each category, rising from 0
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many plans there are."""
         return factorial(len(self.levels)) * prod(map(len, self.levels)) + 1
 
     def values(self, rank: Ints, drop_rate: Floats) -> Floats:

@@ -6,7 +6,8 @@ them has to meet. A bound under `categories` is one on the category as a whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,6 @@ from firelane.scenario.upstream import upstream
 
 NO_CATEGORY = "none"
 ROUNDING = 1e-9  # a bound may be exceeded by so much of itself
-MOST_REQUIREMENTS = 62
 
 Kind = Literal["delay", "delay_p95", "loss"]
 
@@ -46,7 +46,6 @@ class Requirements:
     group: Ints  # of each subscription
     bounds: tuple[Requirement, ...]
     weight: Floats  # of dropping from each category
-    intolerant: Flags  # the categories that are never dropped
     most_drop: Floats  # what each can be dropped without missing a bound of its own; NaN if it has none on loss
     notes: tuple[str, ...]
 
@@ -54,6 +53,17 @@ class Requirements:
     def targets(self) -> Targets:
         """What to ask a prediction for; percentiles, which it does not have, as means."""
         return targets([(one.kind == "loss", one.together, one.rows) for one in self.bounds])
+
+    @property
+    def intolerant(self) -> Flags:
+        """The categories that can bear no loss, or have a subscription with a tolerance: they are never dropped."""
+        return self.most_drop <= 0
+
+    def only(self, chosen: Iterable[int]) -> Requirements:
+        """As if these bounds were all there are."""
+        bounds = tuple(self.bounds[one] for one in chosen)
+        most_drop = _most_drop(self.routes, self.group, len(self.categories), bounds)
+        return replace(self, bounds=bounds, most_drop=most_drop)
 
     def violated(self, values: Floats) -> Flags:
         """Which bounds (columns) plans (rows) miss; what has no delay misses every bound on it."""
@@ -79,14 +89,6 @@ def requirements(routes: Routes) -> Requirements:
         raise FirelaneError(f"{len(categories)} categories need as many classes; raise priorities, now {most}")
     group = np.array([categories.index(label) for label in labels], np.int64)
     bounds = tuple([*_of_categories(routes, categories, group), *_of_needs(routes, group)])
-    if len(bounds) > MOST_REQUIREMENTS:
-        raise FirelaneError(
-            f"{len(bounds)} different bounds are more than {MOST_REQUIREMENTS}; state alike ones under `categories`"
-        )
-    most_drop = _most_drop(routes, len(categories), bounds)
-    tolerant_rows = [row for row, need in enumerate(routes.needs) if need.tolerance is not None]
-    intolerant = most_drop <= 0
-    intolerant[group[tolerant_rows]] = True
     unknown = [name for name in routes.scenario.categories if name not in categories]
     return Requirements(
         routes=routes,
@@ -94,8 +96,7 @@ def requirements(routes: Routes) -> Requirements:
         group=group,
         bounds=bounds,
         weight=_weights(routes, categories, group),
-        intolerant=intolerant,
-        most_drop=np.where(intolerant, 0.0, most_drop),
+        most_drop=_most_drop(routes, group, len(categories), bounds),
         notes=tuple(f"nobody subscribes as {name}, so what categories.{name} asks for is met" for name in unknown),
     )
 
@@ -154,7 +155,7 @@ def _weights(routes: Routes, categories: tuple[str, ...], group: Ints) -> Floats
     return np.array([mean[i] if one is None or one.weight is None else one.weight for i, one in enumerate(stated)])
 
 
-def _most_drop(routes: Routes, count: int, bounds: tuple[Requirement, ...]) -> Floats:
+def _most_drop(routes: Routes, group: Ints, count: int, bounds: tuple[Requirement, ...]) -> Floats:
     """The drop rate at which the first bound on loss of each category is just kept; what links lose counts too."""
     gain = 1 - np.array([lane.link.loss for lane in routes.lanes])[routes.subscription_lane]
     reach = upstream(routes).reach(routes) * gain
@@ -166,6 +167,7 @@ def _most_drop(routes: Routes, count: int, bounds: tuple[Requirement, ...]) -> F
             arrives = float((reach[one.rows] * share).sum() if one.together else reach[one.rows].min())
             drop = 0.0 if arrives <= 0 else max(0.0, 1 - (1 - one.bound) / arrives)
             most[one.category] = np.fmin(drop, most[one.category])
+    most[group[[row for row, need in enumerate(routes.needs) if need.tolerance is not None]]] = 0.0
     return most
 
 
