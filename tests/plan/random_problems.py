@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from category_cases import some_scenario
 
+from category_cases import some_scenario
 from firelane.plan.problem import Problem
 from firelane.plan.requirements import Requirements, requirements
 from firelane.predict.many import many_plans

@@ -16,7 +16,9 @@ from firelane.predict.many import many_plans
 def misses_of_every_plan(wanted, plans):
     """For plans on a grid that has every bound on loss: which requirements they miss."""
     limits = {0.0, MOST_DROP}
-    limits |= {rate for n in range(len(wanted.bounds)) for rate in wanted.only([n]).most_drop.tolist() if rate == rate}
+    limits |= {
+        rate for n in range(len(wanted.bounds)) for rate in wanted.only([n]).most_drop.tolist() if not np.isnan(rate)
+    }
     levels = sorted(rate for rate in limits if rate <= MOST_DROP)
     count = len(wanted.categories)
     every = list(product(permutations(range(count)), product(levels, repeat=count)))

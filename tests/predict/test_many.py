@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from category_cases import some_scenario
 from firelane.predict import predict
 from firelane.predict.many import many_plans, targets
 from firelane.scenario.plan import make_plan
 from firelane.scenario.routes import routes
-from category_cases import some_scenario
 
 
 def groups_of(network):
@@ -60,7 +60,9 @@ def test_a_group_together_has_the_mean_of_its_messages_and_apart_its_worst_subsc
     group, groups = groups_of(network)
     everyone = np.arange(len(group))
     asked = targets([(False, True, everyone), (False, False, everyone), (True, True, everyone)])
-    ((mean, worst, loss),) = many_plans(network, group).values(asked, np.zeros((1, groups), int), np.full((1, groups), 0.25))
+    ((mean, worst, loss),) = many_plans(network, group).values(
+        asked, np.zeros((1, groups), int), np.full((1, groups), 0.25)
+    )
     plan = make_plan(
         network,
         subscription_flow=everyone,

@@ -155,7 +155,7 @@ def _late(delay: float, bound: float, weight: float) -> int:
     times = MOST_LATE
     if bound > 0 and delay < MOST_LATE * bound:
         times = delay / bound
-    return np.int64(max(0.0, np.rint(min(weight * times * MILLION, MOST_TERM) - HAIR)))
+    return int(max(0.0, np.rint(min(weight * times * MILLION, MOST_TERM) - HAIR)))
 
 
 @compiled

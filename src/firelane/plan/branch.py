@@ -1,7 +1,8 @@
 """The best plan by branch and bound over drop levels, with all orders of the categories inside the bound.
 
-A box says for each category from which to which of its levels it is dropped. The box whose bound is the lowest is divided
-next; what cannot be better than the best plan known is left out. When nothing is left, that plan is proved to be the best.
+A box says for each category from which to which of its levels it is dropped. The box whose bound is the lowest is
+divided next; what cannot be better than the best plan known is left out. When nothing is left, that plan is proved to
+be the best.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Search:
         on loss, then at the top, where a plan that is not late has its drops."""
         for one in wide:
             limit = self.problem.wanted.most_drop[one]
-            inside = [level for level in range(node.low[one], node.high[one]) if self._level(one, level) <= limit + 1e-12]
+            inside = [
+                level for level in range(node.low[one], node.high[one]) if self._level(one, level) <= limit + 1e-12
+            ]
             if inside and not np.isnan(limit) and self._level(one, node.high[one]) > limit + 1e-12:
                 return one, inside[-1]
         one = max(wide, key=lambda c: float(self.problem.wanted.weight[c] * self._level(c, node.high[c])))
@@ -96,15 +99,15 @@ class Search:
         box = Box(least=self._rates(low), most=self._rates(high))
         violated, late = set_costs(self.problem.plans.streams, self._member, self._asked, box)
         bad, slow, order = best_order(violated, late)
-        dropped = np.rint(np.minimum(self.problem.wanted.weight * box.least * MILLION, MOST_TERM)).astype(np.int64).sum()
+        dropped = (
+            np.rint(np.minimum(self.problem.wanted.weight * box.least * MILLION, MOST_TERM)).astype(np.int64).sum()
+        )
         bound = Cost(violated=int(bad), late_millionths=int(slow), dropped_millionths=int(dropped))
         rank = np.argsort(order)
         if bound < self.best[0]:
             self._tried(rank, high)
             self._tried(rank, low)
-            heapq.heappush(
-                self._open, _Node(bound=bound, number=next(self._numbers), low=low, high=high, rank=rank)
-            )
+            heapq.heappush(self._open, _Node(bound=bound, number=next(self._numbers), low=low, high=high, rank=rank))
 
     def _tried(self, rank: Ints, levels: _Levels) -> Cost:
         drop_rate = self._rates(levels)

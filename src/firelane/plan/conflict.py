@@ -1,7 +1,7 @@
 """Which requirements conflict: a set that no plan meets, of which none can be left out without one that does.
 
-The more is dropped, the less late everything is, so it is enough to look at plans that drop of every category as much as
-the bounds of the set let it: one vector of drop rates, all orders at once.
+The more is dropped, the less late everything is, so it is enough to look at plans that drop of every category as much
+as the bounds of the set let it: one vector of drop rates, all orders at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a plan costs: first the bounds it misses, then how late everything is, then how much is dropped.
 
-Late is the sum over bounds on delay of weight x delay/bound, dropped the sum over categories of weight x drop rate. Both
-are counted in whole millionths, so that sums do not depend on their order and what is equal compares as equal.
+Late is the sum over bounds on delay of weight x delay/bound, dropped the sum over categories of weight x drop rate.
+Both are counted in whole millionths, so that sums do not depend on their order and what is equal compares as equal.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ Only if that cannot meet every bound, more is tried. Nothing is dropped entirely
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from firelane.plan.problem import Found
@@ -67,4 +69,4 @@ def _needed(wanted: Requirements, streams: Streams) -> float:
     while high - low > FINEST / 2:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return min(MOST_DROP, math.ceil(1e3 * high) / 1e3)

@@ -18,6 +18,20 @@ AT_ONCE = 20_000  # plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Plans (rows) and what they cost; the first is to do nothing."""
+
+    rank: Ints
+    drop_rate: Floats
+    costs: Ints
+
+    def found(self, row: int) -> Found:
+        """One of them as the best."""
+        cost = Cost.of(self.costs[row])
+        return Found(rank=self.rank[row], drop_rate=self.drop_rate[row], cost=cost, lower_bound=cost, proven=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
     """Every order of the categories with every combination of their drop levels, and doing nothing."""
 
@@ -50,6 +64,11 @@ class Problem:
         while block := list(islice(every, AT_ONCE)):
             order = np.array([one for one, _ in block], np.int64)
             yield np.argsort(order, axis=1), np.array([one for _, one in block])
+
+    def table(self) -> Table:
+        """All of them at once."""
+        rank, drop_rate = (np.vstack(part) for part in zip(*self.candidates(), strict=True))
+        return Table(rank=rank, drop_rate=drop_rate, costs=self.costs(rank, drop_rate))
 
     def with_levels(self, levels: tuple[tuple[float, ...], ...]) -> Problem:
         """The same with other levels."""

@@ -1,7 +1,7 @@
 """What is required of a plan: bounds on delay and loss, of single subscriptions and of whole categories, with weights.
 
-Subscriptions of a category that ask for the same bound with the same weight share one requirement, which the worst of
-them has to meet. A bound under `categories` is one on the category as a whole.
+Subscriptions of a category that ask for the same bound share one requirement, which the worst of them has to meet and
+which weighs what they do on average. A bound under `categories` is one on the category as a whole.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Requirements:
     def name(self, one: Requirement) -> str:
         """As a person would write it."""
         what = {"delay": "max_delay", "delay_p95": "max_delay_p95", "loss": "max_loss"}[one.kind]
-        amount = f"{100 * one.bound:.3g} %" if one.kind == "loss" else f"{1e3 * one.bound:.3g} ms"
+        amount = f"{100 * one.bound:.3g} %" if one.kind == "loss" else f"{1e3 * one.bound:.4g} ms"
         whose = "" if one.together else f" of {_subscriptions(len(one.rows))}"
         return f"{self.categories[one.category]} {what} {amount}{whose}"
 
@@ -81,14 +81,16 @@ class Requirements:
 def requirements(routes: Routes) -> Requirements:
     """What the needs and categories of a scenario require."""
     labels = [need.category or NO_CATEGORY for need in routes.needs]
-    categories = tuple(dict.fromkeys(labels))
-    if not categories:
+    found = tuple(dict.fromkeys(labels))
+    if not found:
         raise FirelaneError("nobody subscribes to anything in this scenario; add subscribers")
     most = min(routes.scenario.priorities, MOST_PRIORITIES)
-    if len(categories) > most:
-        raise FirelaneError(f"{len(categories)} categories need as many classes; raise priorities, now {most}")
+    if len(found) > most:
+        raise FirelaneError(f"{len(found)} categories need as many classes; raise priorities, now {most}")
+    weights = _weights(routes, found, np.array([found.index(label) for label in labels], np.int64))
+    categories = tuple(found[one] for one in np.argsort(-weights, kind="stable"))  # between equal plans, weight decides
     group = np.array([categories.index(label) for label in labels], np.int64)
-    bounds = tuple([*_of_categories(routes, categories, group), *_of_needs(routes, group)])
+    bounds = (*_of_categories(routes, categories, group), *_of_needs(routes, group))
     unknown = [name for name in routes.scenario.categories if name not in categories]
     return Requirements(
         routes=routes,
@@ -129,15 +131,23 @@ def _of_categories(routes: Routes, categories: tuple[str, ...], group: Ints) -> 
 
 
 def _of_needs(routes: Routes, group: Ints) -> list[Requirement]:
-    alike: dict[tuple[int, Kind, float, float], list[int]] = {}
+    alike: dict[tuple[int, Kind, float], list[int]] = {}
     for row, need in enumerate(routes.needs):
         if need.max_delay_s is not None:
-            alike.setdefault((int(group[row]), "delay", need.max_delay_s, need.weight), []).append(row)
+            alike.setdefault((int(group[row]), "delay", need.max_delay_s), []).append(row)
         if (most := _most_loss(need)) is not None:
-            alike.setdefault((int(group[row]), "loss", most, need.weight), []).append(row)
+            alike.setdefault((int(group[row]), "loss", most), []).append(row)
+    weight = np.array([need.weight for need in routes.needs])
     return [
-        Requirement(category=number, kind=kind, bound=bound, weight=weight, rows=np.array(rows), together=False)
-        for (number, kind, bound, weight), rows in sorted(alike.items())
+        Requirement(
+            category=number,
+            kind=kind,
+            bound=bound,
+            weight=float(weight[rows].mean()),
+            rows=np.array(rows),
+            together=False,
+        )
+        for (number, kind, bound), rows in sorted(alike.items())
     ]
 
 
@@ -159,14 +169,16 @@ def _most_drop(routes: Routes, group: Ints, count: int, bounds: tuple[Requiremen
     """The drop rate at which the first bound on loss of each category is just kept; what links lose counts too."""
     gain = 1 - np.array([lane.link.loss for lane in routes.lanes])[routes.subscription_lane]
     reach = upstream(routes).reach(routes) * gain
-    due_hz = sum_by(routes.claim_subscription, routes.topic_rate_hz[routes.stream_topic][routes.claim_stream], len(reach))
+    due_hz = sum_by(
+        routes.claim_subscription, routes.topic_rate_hz[routes.stream_topic][routes.claim_stream], len(reach)
+    )
     most = np.full(count, np.nan)
     for one in bounds:
         if one.kind == "loss":
             share = due_hz[one.rows] / max(float(due_hz[one.rows].sum()), 1e-300)
             arrives = float((reach[one.rows] * share).sum() if one.together else reach[one.rows].min())
             drop = 0.0 if arrives <= 0 else max(0.0, 1 - (1 - one.bound) / arrives)
-            most[one.category] = np.fmin(drop, most[one.category])
+            most[one.category] = np.fmin(round(drop, 12), most[one.category])
     most[group[[row for row, need in enumerate(routes.needs) if need.tolerance is not None]]] = 0.0
     return most
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from firelane.plan.bound import is_exact
 from firelane.plan.branch import branch_and_bound
 from firelane.plan.enumerate import enumerate_all
 from firelane.plan.levels import around, coarse, joined
@@ -16,7 +17,7 @@ from firelane.plan.problem import Found, Problem
 from firelane.plan.requirements import Requirements
 from firelane.predict.many import ManyPlans
 
-FEW = 20_000  # plans that are tried through
+FEW = 50_000  # plans that are tried through
 
 
 def search(problem: Problem, *, seconds: float = 20.0, most_violated: int | None = None) -> Found:
@@ -59,6 +60,8 @@ def refined(problem: Problem, found: Found, *, seconds: float) -> tuple[Problem,
     if levels == problem.levels:
         return problem, found
     whole = problem.with_levels(levels)
+    if whole.size > FEW and not is_exact(problem.plans.streams):
+        return whole, replace(found, proven=False)
     last = search(whole, seconds=seconds / 2)
     if found.cost < last.cost:  # the time was up
         last = replace(found, lower_bound=min(last.lower_bound, found.cost), proven=False)

@@ -190,9 +190,7 @@ def _queue(s: Streams, first: int, last: int, klass: Ints, kept: Floats, delay: 
 
 
 @compiled
-def _own_batches(
-    s: Streams, first: int, last: int, klass: Ints, kept: Floats, ahead: Floats, behind: Floats
-) -> None:
+def _own_batches(s: Streams, first: int, last: int, klass: Ints, kept: Floats, ahead: Floats, behind: Floats) -> None:
     """Copies of its batch that each stream's copy finds before it, and what late starts change of that (`fan_out`)."""
     by_class = np.empty(MOST_PRIORITIES)
     start = first

@@ -38,7 +38,7 @@ def predict(scenario: Scenario | Routes, plan: Plan | None = None, *, arrivals: 
 
 
 def before_link(network: Routes, before: Upstream) -> tuple[Floats, Floats | None]:
-    """What a stream's messages take from the exchange's input to their link, and how far apart its batches then come."""
+    """What messages of each stream take up to their link, and how far apart batches then come, if they do."""
     stages, late_s = _Prediction(network, before, "fan-out").before_link()
     return stages["broker_in"] + stages["broker_out"] + stages["switch"], late_s
 
@@ -94,7 +94,7 @@ class _Prediction:
         return {**stages, "link": self._link(rate_hz, kept, klass, late)}
 
     def before_link(self) -> tuple[dict[str, Floats], Floats | None]:
-        """Mean delay of the stages that no plan changes, per stream, and by how much they draw batches apart, if they do."""
+        """Mean delay of the stages that no plan changes, and how far they draw batches apart, if so; per stream."""
         r = self.routes
         count = len(r.stream_topic)
         broker_in, broker_out = self._broker_in(), self._broker_out()
