@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from test_decide import TEXT
+from planned_case import TEXT
 
 from firelane.cli import PLANNERS, main
 from firelane.plan import PLANNERS as KNOWN
@@ -74,7 +74,6 @@ def test_pddl_is_written_where_the_user_can_read_it(scenario, tmp_path):
         (("--time-limit", "0.000001", "--planner", "enhsp"), "had no plan after 1e-06 s; use --planner search"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_mistakes_are_told_in_one_line(scenario, options, words):
     result = firelane(scenario, *options)
     assert result.exit_code == 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from planned_case import TEXT
 from sweep_data import swept
-from test_decide import TEXT
 
 from firelane.errors import FirelaneError
 from firelane.plan import plan

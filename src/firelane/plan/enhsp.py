@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,8 @@ def planned_steps(domain: str, problem: str, *, seconds: float) -> list[list[str
         result = engine.solve(task, timeout=seconds)
     except Exception as wrong:
         raise FirelaneError(f"the planner {NAME} failed: {_first_line(wrong)}; use --planner search") from None
+    finally:
+        engine.end()
     status = result.status.name
     if status == "TIMEOUT":
         raise FirelaneError(f"the planner {NAME} had no plan after {seconds:g} s; use --planner search")
@@ -60,7 +65,21 @@ def _tools() -> tuple[Any, Any]:
     java = Path(java_home("ENHSP")) / "bin" / "java"
 
     class Engine(ENHSPOptEngine):  # type: ignore[misc]
-        """ENHSP with this Java, instead of any that is in the path."""
+        """ENHSP with this Java, instead of any that is in the path; it forgets no process that it has started."""
+
+        started: subprocess.Popen[bytes] | None = None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "_process" and value is not None:
+                self.started = value
+            super().__setattr__(name, value)
+
+        def end(self) -> None:
+            """Leave nothing open; unified-planning does, of what takes too long."""
+            if self.started is not None:
+                if self.started.poll() is None:
+                    os.killpg(self.started.pid, signal.SIGKILL)  # it leads a session of its own
+                self.started.communicate()
 
         def _get_cmd(self, domain_filename: str, problem_filename: str, plan_filename: str) -> list[str]:
             _, *words = super()._get_cmd(domain_filename, problem_filename, plan_filename)
