@@ -57,13 +57,9 @@ def costs(wanted: Requirements, values: Floats, drop_rate: Floats) -> Ints:
 
 def late_millionths(wanted: Requirements, values: Floats) -> Ints:
     """The term of every bound (columns) of plans (rows); 0 for bounds on loss."""
-    terms = np.zeros(values.shape, np.int64)
-    for column, one in enumerate(wanted.bounds):
-        if one.kind != "loss":
-            delay = np.nan_to_num(values[:, column], nan=np.inf)
-            late = np.minimum(delay / one.bound, MOST_LATE) if one.bound > 0 else np.full(len(delay), MOST_LATE)
-            terms[:, column] = np.rint(np.minimum(one.weight * late * MILLION, MOST_TERM)).astype(np.int64)
-    return terms
+    limits = np.maximum(wanted.limits, 1e-300)
+    late = np.where(np.isnan(values), MOST_LATE, np.minimum(values / limits, MOST_LATE))
+    return np.rint(np.minimum(wanted.late_weights * late * MILLION, MOST_TERM)).astype(np.int64)
 
 
 def least(rows: Ints) -> int:

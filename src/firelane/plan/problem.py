@@ -88,7 +88,7 @@ class Found:
     @property
     def nothing(self) -> bool:
         """Is it to do nothing?"""
-        return len(self.rank) > 1 and not self.rank.any() and not self.drop_rate.any()
+        return not self.rank.any() and not self.drop_rate.any()
 
     @property
     def order(self) -> list[int]:

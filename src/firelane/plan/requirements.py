@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ class Requirement:
     together: bool  # on all of them as a whole; else each has to meet it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)  # without slots, as it remembers arrays that are asked for often
 class Requirements:
     """All that is required of a plan for a scenario, and what its categories can bear."""
 
@@ -49,10 +50,20 @@ class Requirements:
     most_drop: Floats  # what each can be dropped without missing a bound of its own; NaN if it has none on loss
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def targets(self) -> Targets:
         """What to ask a prediction for; percentiles, which it does not have, as means."""
         return targets([(one.kind == "loss", one.together, one.rows) for one in self.bounds])
+
+    @cached_property
+    def limits(self) -> Floats:
+        """The bounds as numbers."""
+        return np.array([one.bound for one in self.bounds], np.float64)
+
+    @cached_property
+    def late_weights(self) -> Floats:
+        """The weights of the bounds on delay; 0 for those on loss."""
+        return np.array([0.0 if one.kind == "loss" else one.weight for one in self.bounds], np.float64)
 
     @property
     def intolerant(self) -> Flags:
@@ -67,8 +78,7 @@ class Requirements:
 
     def violated(self, values: Floats) -> Flags:
         """Which bounds (columns) plans (rows) miss; what has no delay misses every bound on it."""
-        bound = np.array([one.bound for one in self.bounds])
-        return ~(values <= bound * (1 + ROUNDING) + 1e-15)
+        return ~(values <= self.limits * (1 + ROUNDING) + 1e-15)
 
     def name(self, one: Requirement) -> str:
         """As a person would write it."""

@@ -38,12 +38,13 @@ def best_plan(wanted: Requirements, plans: ManyPlans, *, seconds: float = 24.0) 
 
 def coarse_problem(wanted: Requirements, plans: ManyPlans, *, seconds: float) -> tuple[Problem, Found]:
     """The problem on the smallest grid that has a plan which misses no bound, or else on the wide one."""
+    end = time.monotonic() + seconds
     narrow = Problem(wanted=wanted, plans=plans, levels=coarse(wanted, plans.streams, wide=False))
     found = search(narrow, seconds=seconds / 2, most_violated=0)
     if not found.cost.violated:
         return narrow, found
     problem = narrow.with_levels(coarse(wanted, plans.streams, wide=True))
-    return problem, search(problem, seconds=seconds / 2)
+    return problem, search(problem, seconds=end - time.monotonic())
 
 
 def refined(problem: Problem, found: Found, *, seconds: float) -> tuple[Problem, Found]:

@@ -46,6 +46,8 @@ def reached(one: Requirement, value: float) -> str:
 
 
 def _about_nothing(wanted: Requirements, values: Floats | None, found: Found) -> list[str]:
+    if not wanted.bounds:
+        return ["nothing is required: no need and no category states a bound on delay or loss, so nothing is done"]
     if found.nothing:
         return ["nothing is done: no order and no drops are better than one class for all"]
     if values is None:
