@@ -44,6 +44,16 @@ def test_without_choice_of_drops_it_is_the_cost_of_the_best_order(seed):
     assert (cost.violated, cost.late_millionths) == bound
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_on_links_that_saturate_it_is_below_every_order(seed):
+    problem = some_problem(seed, categories=4, load=1.2 + 0.1 * (seed % 8), links=1 + seed % 2, subscribers=6)
+    drops = np.random.default_rng(seed).uniform(0, 0.2, 4)
+    bound, _ = bound_of(problem, Box(least=drops, most=drops))
+    orders = np.array([np.argsort(order) for order in permutations(range(4))])
+    every = problem.costs(orders, np.tile(drops, (24, 1)))
+    assert bound <= min(tuple(row[:2]) for row in every.tolist())
+
+
 def test_it_is_said_where_the_bound_does_not_hold():
     assert not is_exact(some_problem(0, stages=True).plans.streams)
     assert not any(is_exact(some_problem(seed, categories=3, overlaps=True).plans.streams) for seed in range(5, 8))

@@ -72,6 +72,14 @@ def test_seeds_are_added_up(simulated):
     assert known.loss[1:, 1].max() == pytest.approx(0.3, abs=0.01)
 
 
+def test_where_there_are_simulations_predictions_do_not_count(tmp_path):
+    """A full buffer has a delay that is simulated, and none that is predicted."""
+    scenario = from_text(TEXT.replace("bandwidth: 1 Mbps", "bandwidth: 800 kbps, buffer: 20"))
+    known = read_data(swept(scenario, tmp_path, drops=("bulk=0",)), requirements(routes(scenario)))
+    assert (known.delay_mean_s > 0).all()
+    assert known.loss[1:].max() > 0.2
+
+
 def test_the_nearest_rate_is_used_and_told(tmp_path):
     data = swept(SCENARIO, tmp_path, drops=DROPS, rates="0.5,0.95,1.2", simulated=False)
     assert any("next to it, 0.95, is used" in line for line in plan(SCENARIO, data=data).why)

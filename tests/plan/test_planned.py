@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from planned_case import TEXT
 
+from category_cases import some_scenario
 from firelane.errors import FirelaneError
 from firelane.plan import plan
+from firelane.plan.cost import NO_BOUND
 from firelane.predict import predict
 from firelane.scenario import Category, from_text, load
 from firelane.scenario.plan import plan_from_data
@@ -138,3 +140,29 @@ def test_nothing_is_lost_of_what_a_reader_of_the_document_needs():
     assert {"planner", "cost", "proven_optimal", "order", "drops", "before", "after", "seconds"} <= set(data)
     assert data["lower_bound"] == data["cost"]
     assert np.isfinite(data["seconds"])
+
+
+def test_links_without_a_bandwidth_need_no_plan():
+    result = plan(from_text(TEXT.replace("{bandwidth: 1 Mbps, overhead: 0, pace: 1}", "{}")))
+    assert result.found.proven
+    assert result.order == []
+    assert result.after["urgent"] == {"delay_mean_s": 0, "loss": 0}
+
+
+def test_where_nothing_is_required_that_is_said():
+    result = plan(from_text(TEXT.split("categories:\n")[0]))
+    assert result.order == []
+    assert "nothing is required" in result.why[1]
+
+
+def test_too_few_flows_for_the_categories_of_a_subscriber_are_noted():
+    text = TEXT.replace("headroom", "flows: 1\nheadroom").replace("weight: 2}}", "weight: 2}, b: {category: bulk}}")
+    assert any("some subscribers need 2 flows" in line for line in plan(from_text(text)).why)
+
+
+def test_where_filters_of_different_categories_overlap_no_lower_bound_is_claimed():
+    found = [plan(some_scenario(seed, categories=4, overlaps=True, subscribers=12, topics=8)) for seed in range(6)]
+    unproven = [one for one in found if not one.found.proven]
+    assert all(one.found.lower_bound == NO_BOUND for one in unproven)
+    assert all("there is no bound" in one.why[0] for one in unproven)
+    assert [one for one in found if one.found.proven]

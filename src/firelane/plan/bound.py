@@ -179,7 +179,7 @@ def _lane(
             batches += 1
         batch[i - first] = batches
         most_load += s.rate_hz[i] * most_kept[i] * s.service_s[i]
-        if s.rate_hz[i] > 0:
+        if s.rate_hz[i] > 0 and s.service_s[i] > 0:
             least_residual = min(least_residual, s.second_s2[i] / 2 / s.service_s[i])
     load, residual, pairs = np.zeros(sets), np.zeros(sets), np.zeros(sets)
     copies = np.zeros((sets, batches + 1))

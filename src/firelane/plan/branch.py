@@ -16,7 +16,7 @@ import numpy as np
 
 from firelane.arrays import Floats, Ints
 from firelane.plan.bound import Box, best_order, bounds_of, is_exact, set_costs, stream_groups
-from firelane.plan.cost import MILLION, MOST_TERM, Cost, least
+from firelane.plan.cost import MILLION, MOST_TERM, NO_BOUND, Cost, least
 from firelane.plan.problem import Found, Problem
 
 FEW_CATEGORIES = 7
@@ -58,7 +58,7 @@ class Search:
                 break
             self._divide(heapq.heappop(self._open))
         cost, rank, drop_rate = self.best
-        bound = min([cost, *self._unsettled, *(node.bound for node in self._open[:1])])
+        bound = min([cost, *self._unsettled, *(node.bound for node in self._open[:1])]) if self.holds else NO_BOUND
         proven = self.holds and self._close(bound, cost)
         return Found(rank=rank, drop_rate=drop_rate, cost=cost, lower_bound=cost if proven else bound, proven=proven)
 

@@ -46,6 +46,9 @@ class Cost:
         return f"{bounds}, late {self.late_millionths / MILLION:.4g}, dropped {self.dropped_millionths / MILLION:.4g}"
 
 
+NO_BOUND = Cost(violated=0, late_millionths=0, dropped_millionths=0)
+
+
 def costs(wanted: Requirements, values: Floats, drop_rate: Floats) -> Ints:
     """A row of the three parts for every plan, from what its bounds measure and what its categories are dropped."""
     result = np.empty((len(values), 3), np.int64)

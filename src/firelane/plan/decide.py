@@ -10,7 +10,7 @@ import numpy as np
 
 from firelane.errors import FirelaneError
 from firelane.plan import enhsp
-from firelane.plan.cost import least
+from firelane.plan.cost import NO_BOUND, least
 from firelane.plan.data import read_data
 from firelane.plan.knowledge import ByData, ByPrediction, Knowledge
 from firelane.plan.levels import coarse
@@ -132,5 +132,10 @@ def _refuse_percentiles(wanted: Requirements) -> None:
 
 
 def _verdict(planner: str, found: Found, size: int) -> str:
-    proof = "proved to be the best" if found.proven else f"not proved; none costs less than {found.lower_bound}"
+    proof = "proved to be the best"
+    if not found.proven:
+        least_cost = f"none costs less than {found.lower_bound}"
+        proof = (
+            f"not proved; {'there is no bound for what overlaps so' if found.lower_bound == NO_BOUND else least_cost}"
+        )
     return f"{planner}: {found.cost}; of {size:,} plans, {proof}"

@@ -44,7 +44,7 @@ def planned_steps(domain: str, problem: str, *, seconds: float) -> list[list[str
     status = result.status.name
     if status == "TIMEOUT":
         raise FirelaneError(f"the planner {NAME} had no plan after {seconds:g} s; use --planner search")
-    if result.plan is None or not status.startswith("SOLVED"):
+    if result.plan is None or status != "SOLVED_OPTIMALLY":
         said = " ".join(message.message for message in result.log_messages or [])
         raise FirelaneError(
             f"the planner {NAME} failed ({status.lower().replace('_', ' ')}): {_first_line(said)}; use --planner search"

@@ -101,7 +101,6 @@ def requirements(routes: Routes) -> Requirements:
     categories = tuple(found[one] for one in np.argsort(-weights, kind="stable"))  # between equal plans, weight decides
     group = np.array([categories.index(label) for label in labels], np.int64)
     bounds = (*_of_categories(routes, categories, group), *_of_needs(routes, group))
-    unknown = [name for name in routes.scenario.categories if name not in categories]
     return Requirements(
         routes=routes,
         categories=categories,
@@ -109,8 +108,19 @@ def requirements(routes: Routes) -> Requirements:
         bounds=bounds,
         weight=_weights(routes, categories, group),
         most_drop=_most_drop(routes, group, len(categories), bounds),
-        notes=tuple(f"nobody subscribes as {name}, so what categories.{name} asks for is met" for name in unknown),
+        notes=tuple(_notes(routes, categories, group)),
     )
+
+
+def _notes(routes: Routes, categories: tuple[str, ...], group: Ints) -> list[str]:
+    scenario = routes.scenario
+    unknown = [name for name in scenario.categories if name not in categories]
+    notes = [f"nobody subscribes as {name}, so what categories.{name} asks for is met" for name in unknown]
+    pairs = np.unique(routes.subscription_subscriber * len(categories) + group) // len(categories)
+    most = int(np.bincount(pairs).max())
+    if scenario.flows is not None and most > scenario.flows:
+        notes.append(f"some subscribers need {most} flows, one for each of their categories; flows is {scenario.flows}")
+    return notes
 
 
 def _of_categories(routes: Routes, categories: tuple[str, ...], group: Ints) -> list[Requirement]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from firelane.plan.bound import is_exact
 from firelane.plan.branch import branch_and_bound
+from firelane.plan.cost import NO_BOUND
 from firelane.plan.enumerate import enumerate_all
 from firelane.plan.levels import around, coarse, joined
 from firelane.plan.problem import Found, Problem
@@ -62,7 +63,7 @@ def refined(problem: Problem, found: Found, *, seconds: float) -> tuple[Problem,
         return problem, found
     whole = problem.with_levels(levels)
     if whole.size > FEW and not is_exact(problem.plans.streams):
-        return whole, replace(found, proven=False)
+        return whole, replace(found, lower_bound=NO_BOUND, proven=False)
     last = search(whole, seconds=seconds / 2)
     if found.cost < last.cost:  # the time was up
         last = replace(found, lower_bound=min(last.lower_bound, found.cost), proven=False)
