@@ -67,7 +67,16 @@ def test_what_conflicts_is_named_with_the_nearest_plan():
     result = plan(from_text(TEXT.replace("max_delay: 30 ms", "max_delay: 15 ms")))
     assert result.conflict == ["urgent max_delay 15 ms", "urgent max_loss 0 %", "bulk max_loss 10 %"]
     assert [result.wanted.name(one) for one, _ in result.missed] == ["bulk max_loss 10 %"]
-    assert any("the nearest plan misses 1 bound" in line and "(90 %)" in line for line in result.why)
+    assert "1 bound missed: bulk max_loss 10 % (90 %)" in result.why
+
+
+def test_the_nearest_plan_drops_no_more_than_the_other_bounds_need():
+    data = plan(from_text(TEXT.replace("max_delay: 30 ms", "max_delay: 15 ms"))).to_data()
+    enough = ((0.015 - 0.008) * 0.52 / 0.004 - 0.48) / 0.48  # of bulk may stay, solved for the delay of the first class
+    assert data["nearest"]["drops"] == {"urgent": 0, "bulk": pytest.approx(1 - enough, abs=0.005)}
+    assert data["nearest"]["granted"] == {"bulk max_loss 10 %": pytest.approx(1 - enough, abs=0.005)}
+    assert any(line.startswith("nearer to what is required would be to drop bulk by") for line in data["why"])
+    assert plan(from_text(TEXT)).to_data()["nearest"] is None
 
 
 def test_a_category_that_bears_no_loss_is_never_dropped_however_tight_it_gets():
@@ -164,5 +173,5 @@ def test_where_filters_of_different_categories_overlap_no_lower_bound_is_claimed
     found = [plan(some_scenario(seed, categories=4, overlaps=True, subscribers=12, topics=8)) for seed in range(6)]
     unproven = [one for one in found if not one.found.proven]
     assert all(one.found.lower_bound == NO_BOUND for one in unproven)
-    assert all("there is no bound" in one.why[0] for one in unproven)
+    assert all("not proved, as filters" in one.why[0] for one in unproven)
     assert [one for one in found if one.found.proven]

@@ -14,12 +14,13 @@ from firelane.plan.cost import NO_BOUND, least
 from firelane.plan.data import read_data
 from firelane.plan.knowledge import ByData, ByPrediction, Knowledge
 from firelane.plan.levels import coarse
+from firelane.plan.nearest import missed, nearest
 from firelane.plan.pddl import check_size, pddl
 from firelane.plan.problem import Found, Problem, Table
 from firelane.plan.requirements import Requirements, requirements
 from firelane.plan.result import Planned
 from firelane.plan.search import best_plan, coarse_problem
-from firelane.plan.why import missed, tell
+from firelane.plan.why import tell
 from firelane.predict.many import ManyPlans, many_plans
 from firelane.scenario.model import Scenario
 from firelane.scenario.routes import Routes, some_routes
@@ -60,6 +61,7 @@ def plan(
         known, wanted = ByData(swept), replace(wanted, notes=(*wanted.notes, *swept.notes))
         found, size, levels = _by_data(wanted, swept.table(), planner, folder, seconds)
     conflicting = known.conflict() if found.cost.violated else []
+    near = nearest(wanted, known, found, None if data is None else list(levels.values()))
     nothing = np.zeros(len(found.rank), np.int64), np.zeros(len(found.rank))
     return Planned(
         planner=planner,
@@ -70,8 +72,9 @@ def plan(
         before=known.categories(*nothing),
         after=known.categories(found.rank, found.drop_rate),
         missed=missed(wanted, known, found),
+        nearest=near,
         conflict=[wanted.name(wanted.bounds[one]) for one in conflicting],
-        why=(_verdict(planner, found, size), *tell(wanted, known, found, conflicting)),
+        why=(_verdict(planner, found, size), *tell(wanted, known, found, conflicting, near)),
         seconds=time.perf_counter() - began,
     )
 
@@ -132,10 +135,10 @@ def _refuse_percentiles(wanted: Requirements) -> None:
 
 
 def _verdict(planner: str, found: Found, size: int) -> str:
-    proof = "proved to be the best"
-    if not found.proven:
-        least_cost = f"none costs less than {found.lower_bound}"
-        proof = (
-            f"not proved; {'there is no bound for what overlaps so' if found.lower_bound == NO_BOUND else least_cost}"
-        )
+    if found.proven:
+        proof = "proved to be the best"
+    elif found.lower_bound == NO_BOUND:
+        proof = "not proved, as filters of different categories overlap, or stages before links draw batches apart"
+    else:
+        proof = f"not proved; none costs less than {found.lower_bound}"
     return f"{planner}: {found.cost}; of {size:,} plans, {proof}"

@@ -7,6 +7,7 @@ from math import isnan
 from typing import Any
 
 from firelane.plan.knowledge import Categories, plan_of
+from firelane.plan.nearest import Nearest
 from firelane.plan.problem import Found
 from firelane.plan.requirements import Requirement, Requirements
 from firelane.scenario.plan import Plan
@@ -24,6 +25,7 @@ class Planned:
     before: Categories
     after: Categories
     missed: list[tuple[Requirement, float]]
+    nearest: Nearest | None
     conflict: list[str]
     why: tuple[str, ...]
     seconds: float
@@ -55,6 +57,13 @@ class Planned:
             version=version,
         )
 
+    def _nearest(self, near: Nearest) -> dict[str, Any]:
+        drops = dict(zip(self.wanted.categories, near.drop_rate.tolist(), strict=True))
+        return {"drops": drops, "granted": self._values(near.granted)}
+
+    def _values(self, some: list[tuple[Requirement, float]]) -> dict[str, float | None]:
+        return {self.wanted.name(one): None if isnan(value) else value for one, value in some}
+
     def _promise(self) -> dict[str, Any]:
         return {
             "planner": self.planner,
@@ -67,6 +76,7 @@ class Planned:
             "drops": self.drops,
             "before": self.before,
             "after": self.after,
-            "missed": {self.wanted.name(one): None if isnan(value) else value for one, value in self.missed},
+            "missed": self._values(self.missed),
+            "nearest": None if self.nearest is None else self._nearest(self.nearest),
             "conflict": self.conflict,
         }

@@ -9,13 +9,16 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.plan.cost import MILLION, costs
 from firelane.plan.knowledge import Knowledge
+from firelane.plan.nearest import Nearest, missed
 from firelane.plan.problem import Found
 from firelane.plan.requirements import Requirement, Requirements
 
 MOST_NAMED = 3
 
 
-def tell(wanted: Requirements, known: Knowledge, found: Found, conflicting: list[int]) -> list[str]:
+def tell(
+    wanted: Requirements, known: Knowledge, found: Found, conflicting: list[int], near: Nearest | None
+) -> list[str]:
     """What doing nothing would lead to, what each step is for, and what cannot be had."""
     nothing = np.zeros(len(found.rank), np.int64), np.zeros(len(found.rank))
     lines = _about_nothing(wanted, known.values(*nothing), found)
@@ -27,15 +30,7 @@ def tell(wanted: Requirements, known: Knowledge, found: Found, conflicting: list
         names = "; ".join(wanted.name(wanted.bounds[one]) for one in conflicting)
         several = "no plan meets these together, though it takes only one of them less for a plan to meet the others"
         lines.append(f"{several if len(conflicting) > 1 else 'no plan meets this'}: {names}")
-    return [*lines, *_about_missed(wanted, known, found), *wanted.notes]
-
-
-def missed(wanted: Requirements, known: Knowledge, found: Found) -> list[tuple[Requirement, float]]:
-    """The bounds that a plan misses, with what is reached instead."""
-    values = known.values(found.rank, found.drop_rate)
-    assert values is not None
-    which = np.flatnonzero(wanted.violated(values[None, :])[0])
-    return [(wanted.bounds[one], float(values[one])) for one in which.tolist()]
+    return [*lines, *_about_missed(wanted, known, found, near), *wanted.notes]
 
 
 def reached(one: Requirement, value: float) -> str:
@@ -99,21 +94,31 @@ def _change(wanted: Requirements, known: Knowledge, found: Found, rank: Ints, dr
     return ""
 
 
-def _about_missed(wanted: Requirements, known: Knowledge, found: Found) -> list[str]:
-    rest = missed(wanted, known, found)
-    if not rest:
+def _about_missed(wanted: Requirements, known: Knowledge, found: Found, near: Nearest | None) -> list[str]:
+    if near is None:
         return []
-    named = "; ".join(f"{wanted.name(one)} ({reached(one, value)})" for one, value in rest)
-    return [
-        f"the nearest plan misses {_counted(len(rest))}, and would meet everything were they as in brackets: {named}"
+    rest = missed(wanted, known, found)
+    lines = [f"{_counted(len(rest))} missed: {_told(wanted, rest)}"]
+    less = [
+        f"{wanted.categories[one]} by {100 * near.drop_rate[one]:.3g} %"
+        for one in np.flatnonzero(near.drop_rate < found.drop_rate).tolist()
     ]
+    if less:
+        granted = _told(wanted, near.granted)
+        lines.append(f"nearer to what is required would be to drop {', '.join(less)}, though later: {granted}")
+    lines.append("with the bounds in brackets granted, either plan is feasible" if less else
+                 "with the bounds in brackets granted, this plan is feasible")  # fmt: skip
+    return lines
+
+
+def _told(wanted: Requirements, some: list[tuple[Requirement, float]]) -> str:
+    return "; ".join(f"{wanted.name(one)} ({reached(one, value)})" for one, value in some)
 
 
 def _named(wanted: Requirements, values: Floats, which: Ints) -> str:
     places = np.flatnonzero(which).tolist()
-    told = [f"{wanted.name(wanted.bounds[one])} ({reached(wanted.bounds[one], values[one])})" for one in places]
-    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    return "; ".join(told[:MOST_NAMED]) + more
+    more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+    return _told(wanted, [(wanted.bounds[one], values[one]) for one in places[:MOST_NAMED]]) + more
 
 
 def _counted(bounds: int) -> str:
