@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from random_problems import some_problem
 
-from firelane.plan.bound import Box, best_order, bounds_of, is_exact, set_costs, stream_groups
+from firelane.plan.bound import Box, best_order, bounds_of, is_exact, stream_groups
+from firelane.plan.sets import set_costs
 
 
 def bound_of(problem, box):

@@ -15,9 +15,10 @@ from itertools import count, permutations
 import numpy as np
 
 from firelane.arrays import Floats, Ints
-from firelane.plan.bound import Box, best_order, bounds_of, is_exact, set_costs, stream_groups
+from firelane.plan.bound import Box, best_order, bounds_of, is_exact, stream_groups
 from firelane.plan.cost import MILLION, MOST_TERM, NO_BOUND, Cost, least
 from firelane.plan.problem import Found, Problem
+from firelane.plan.sets import set_costs
 
 FEW_CATEGORIES = 7
 

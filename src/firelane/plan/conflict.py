@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from firelane.arrays import Flags
-from firelane.plan.bound import Box, best_order, bounds_of, set_costs, stream_groups
+from firelane.plan.bound import Box, best_order, bounds_of, stream_groups
 from firelane.plan.levels import MOST_DROP
 from firelane.plan.requirements import Requirements
+from firelane.plan.sets import set_costs
 from firelane.predict.many import ManyPlans
 
 
