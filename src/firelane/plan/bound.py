@@ -15,7 +15,7 @@ above it: again of the set.
 
 Why more drops are never later. R, the pairs, sigma and B are sums of shares kept, with no minus sign. Where a link
 may be saturated, what it serves of the classes below makes up R; then only so much of it counts as must be there: the
-work of the set itself, and for the rest of the time the stream with the least residual time.
+work of the set itself, and for the rest of the time the categories whose work has the least residual time.
 """
 
 from __future__ import annotations

@@ -31,12 +31,10 @@ class Link(NamedTuple):
     """A link with what is kept at the least: sums over the streams of each set."""
 
     load: Floats
-    residual_s: Floats
+    residual_s: Floats  # of all that is served, and at the least so: not only of the set
     pairs_s: Floats  # work that copies find of their own batch
     copies: Floats  # of each batch
     batch: Ints  # of each stream of the link
-    settles: bool  # whatever is kept
-    least_residual: float  # seconds for each second of work, of any stream
 
 
 class Own(NamedTuple):
@@ -78,13 +76,8 @@ def _kept(s: Streams, box: Box) -> Kept:
 @compiled
 def _link(s: Streams, first: int, last: int, member: Ints, kept: Kept, sets: int) -> Link:
     batch = np.zeros(last - first, np.int64)
-    most_load, least_residual = 0.0, np.inf
-    for i in range(first, last):
-        if i > first:
-            batch[i - first] = batch[i - first - 1] + (s.topic[i] != s.topic[i - 1])
-        most_load += s.rate_hz[i] * kept.most[i] * s.service_s[i]
-        if s.rate_hz[i] > 0 and s.service_s[i] > 0:
-            least_residual = min(least_residual, s.second_s2[i] / 2 / s.service_s[i])
+    for i in range(first + 1, last):
+        batch[i - first] = batch[i - first - 1] + (s.topic[i] != s.topic[i - 1])
     load, residual, pairs = np.zeros(sets), np.zeros(sets), np.zeros(sets)
     copies = np.zeros((sets, batch[-1] + 1 if last > first else 1))
     for one in range(1, sets):
@@ -95,7 +88,39 @@ def _link(s: Streams, first: int, last: int, member: Ints, kept: Kept, sets: int
                 residual[one] += rate * s.second_s2[i] / 2
                 pairs[one] += rate * s.second_s2[i] * copies[one, batch[i - first]]
                 copies[one, batch[i - first]] += kept.least[i]
-    return Link(load, residual, pairs, copies, batch, most_load < 1.0 - LEAST_SPARE, least_residual)
+    return Link(load, _served(s, first, last, kept, load, residual), pairs, copies, batch)
+
+
+@compiled
+def _served(s: Streams, first: int, last: int, kept: Kept, load: Floats, residual: Floats) -> Floats:
+    """The residual time of all that is served, at the least, when the categories of each set are served whole.
+
+    A link that settles serves everything. Else it is busy all the time, and what the set leaves of it goes to other
+    categories, or to what is kept more of the set: here to those first whose work has the least residual time.
+    """
+    sets, count = len(load), 0
+    while (1 << count) < sets:
+        count += 1
+    least, most, ratio = np.zeros(count), np.zeros(count), np.zeros(count)
+    for i in range(first, last):
+        category = s.claim_group[s.claim_start[i]]
+        work = s.rate_hz[i] * s.service_s[i]
+        least[category] += work * kept.least[i]
+        most[category] += work * kept.most[i]
+        ratio[category] += s.rate_hz[i] * kept.most[i] * s.second_s2[i] / 2
+    if most.sum() < 1.0 - LEAST_SPARE:
+        return np.full(sets, residual[sets - 1])
+    for category in range(count):
+        ratio[category] = ratio[category] / most[category] if most[category] > 0 else 0.0
+    served = residual.copy()
+    for one in range(sets):
+        rest = min(1.0, load[sets - 1]) - load[one]
+        for category in np.argsort(ratio):
+            more = most[category] - (least[category] if one & (1 << category) else 0.0)
+            taken = min(max(0.0, rest), more)
+            served[one] += taken * ratio[category]
+            rest -= taken
+    return served
 
 
 @compiled
@@ -136,12 +161,8 @@ def _below(
         if above & mine:
             continue
         both = above | mine
-        found = link.residual_s[every]
-        if not link.settles:  # only what is served counts: the set itself, and as little of the rest as can be
-            rest = max(0.0, min(1.0, link.load[every]) - link.load[both])
-            found = link.residual_s[both] + rest * link.least_residual
         spare, spare_above = 1.0 - link.load[both], 1.0 - link.load[above]
-        found = (found + link.pairs_s[both]) / spare if spare > LEAST_SPARE else np.nan
+        found = (link.residual_s[both] + link.pairs_s[both]) / spare if spare > LEAST_SPARE else np.nan
         own_load = 0.0
         for place, i in enumerate(own.stream):
             delivered[place] = s.rate_hz[i] * kept.most[i]
