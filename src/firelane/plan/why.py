@@ -28,7 +28,7 @@ def tell(
         lines += _about_drops(wanted, known, found)
     if conflicting:
         names = "; ".join(wanted.name(wanted.bounds[one]) for one in conflicting)
-        several = "no plan meets these together, though it takes only one of them less for a plan to meet the others"
+        several = "no plan meets these together; without any one of them, there is one that meets the others"
         lines.append(f"{several if len(conflicting) > 1 else 'no plan meets this'}: {names}")
     return [*lines, *_about_missed(wanted, known, found, near), *wanted.notes]
 
