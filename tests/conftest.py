@@ -1,10 +1,33 @@
-"""Make the shared test tools importable as plain modules; compiled code makes first calls slow."""
+"""Shared test tools as plain modules, patience with compiled code, and one Spark session: a start takes seconds."""
 
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("firelane", deadline=None, print_blob=True)
 settings.load_profile("firelane")
+
+SPARK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "2g",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from firelane.pipeline.session import session
+
+    with session("local[2]", SPARK) as started:
+        yield started
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Workers of pytest-xdist are processes: what shares the session goes to one of them (`--dist loadgroup`)."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -85,7 +85,7 @@ def test_no_other_method_has_a_smaller_difference_at_any_step(tail):
         assert np.all(best.score.difference <= other.score.difference + 1e-6), method
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_ours_needs_at_most_twice_the_fewest_moves_of_a_hundred_topics():
     """From one hour's placement to another's balance, wherever the fewest are proved."""
     ratios = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -73,15 +74,18 @@ def test_claims_compare_with_the_cheapest_baseline_that_is_as_balanced():
     assert found["least_saved"] == 0.5
 
 
-@pytest.mark.soak
-@pytest.mark.xdist_group("spark")
-def test_a_small_city_is_generated_counted_and_reported(tmp_path):
-    small = brokers.Effort(vehicles=300, hours=2.0, zones=30)
+@pytest.mark.slow
+def test_a_small_city_is_generated_counted_and_reported(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("firelane.pipeline.session.session", lambda: nullcontext(spark))
+    small = brokers.Effort(vehicles=300, hours=2.0, zones=30, seeds=(1,), steps=20)
     results = brokers.reproduce(tmp_path, quick=True, seed=2, effort=small)
     city = results["cities"][brokers.GENERATED]
     assert city["steps"] == 120
     assert city["topics"] <= 60  # commuters also pass between zones
     assert results["cities"].keys() == json.loads((tmp_path / "results.json").read_text())["cities"].keys()
-    assert "## In short" in (tmp_path / "report.md").read_text()
+    told = (tmp_path / "report.md").read_text()
+    assert "## In short" in told
+    assert "6 seeded cases" in told
+    assert (tmp_path / "sixty.png").exists()
     assert {one.name for one in (tmp_path / "generated").iterdir()} == {f"figure-{n}.png" for n in range(2, 8)}
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith("firelane-city-")] == []

@@ -2,7 +2,7 @@
 
 Implements: broker-cluster, section VIII, the online algorithm that the paper leaves to the future.
 Differs:    nothing is placed anew. When the excess over what large topics force exceeds the band, topics are moved or
-            exchanged one trade at a time until it is below half the band or the step's switches are used up. Brokers
+            exchanged one trade at a time until it is well within the band or the step's switches are used up. Brokers
             of large topics are in order when they carry nothing else, so the others are balanced among themselves.
 Symbols:    L -> difference, p_i^t -> load.
 Checked by: tests/balance/test_bounded_moves.py, tests/balance/test_sixty_cases.py
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.arrays import Floats, Ints
-from firelane.balance.greedy import place_new
+from firelane.arrays import Flags, Floats, Ints
+from firelane.balance.around_new import settle_around_new
+from firelane.balance.greedy import NOWHERE, place_new
 from firelane.balance.look_ahead import first_move
-from firelane.balance.trade import ROUNDING, best_trade, shelve
+from firelane.balance.trade import NEVER, ROUNDING, best_trade, shelve
 from firelane.balance.window import Window, forced, window
 from firelane.compiled import compiled
 
-SETTLED = 0.5  # of the band: where acting ends
+SETTLED = 0.8  # of the band: where acting ends
 LEAST_GAIN = 0.1  # of the band: what each switch must bring into the window at least
 
 
@@ -30,12 +31,15 @@ def bounded_moves(load: Floats, falling: Ints, start: Ints, brokers: int, band: 
     place, broker_load = start.copy(), np.zeros(brokers)
     acting = False
     for t in range(len(load)):
+        free = (place == NOWHERE) & (load[t] > 0.0)
         place_new(load[t], falling[t], place, broker_load)
         bounds = forced(load[t], brokers)
         low = SETTLED * band[t]
-        if _excess(broker_load, bounds) > (low if acting else band[t]):
-            switches = settle(load[t], falling[t], place, broker_load, bounds, low, max_moves, LEAST_GAIN * band[t])
-            acting = switches > 0 and _excess(broker_load, bounds) > low  # there was more to do than was allowed
+        before = excess(broker_load, bounds)
+        if before > (low if acting else band[t]):
+            settle(load[t], falling[t], free, place, broker_load, bounds, low, max_moves, LEAST_GAIN * band[t])
+            after = excess(broker_load, bounds)
+            acting = low < after < before  # there was more to do than was allowed
         else:
             acting = False
         placed[t] = place
@@ -46,33 +50,39 @@ def bounded_moves(load: Floats, falling: Ints, start: Ints, brokers: int, band: 
 def settle(
     load: Floats,
     falling: Ints,
+    free: Flags,
     place: Ints,
     broker_load: Floats,
     bounds: Window,
     slack: float,
     budget: int,
     least_gain: float,
-) -> int:
-    """Trade topics until the excess is at most the slack, within a budget of switches; how many there were.
+) -> None:
+    """Trade topics until the excess is at most the slack, within a budget of switches.
 
-    `place` and `broker_load` are changed. Each trade must bring more than `least_gain` for each of its switches.
+    `place` and `broker_load` are changed. Topics that are `free` make no switch. Each trade must bring more than
+    `least_gain` for each of its switches.
     """
     aim = window(bounds, broker_load, slack)
-    used = 0
-    while used < budget and _excess(broker_load, bounds) > slack * (1 + ROUNDING):
+    width = aim.ceiling - aim.floor
+    if free.any() and budget > 0 and settle_around_new(load, falling, free, place, broker_load, width):
+        return
+    for _ in range(len(load)):
+        if excess(broker_load, bounds) <= slack + ROUNDING * bounds.ceiling:
+            break
         shelves = shelve(falling, place, len(broker_load))
-        trade, target, settles = best_trade(load, shelves, broker_load, aim, budget - used, least_gain)
-        if not settles:
-            topic, to = first_move(load, shelves, broker_load, aim, budget - used, least_gain)
+        trade, target, settling = best_trade(load, free, shelves, broker_load, aim, budget, least_gain)
+        if settling == NEVER or free.any():
+            within = min(budget, settling - 1)
+            topic, to = first_move(load, free, shelves, broker_load, aim, within, least_gain)
             if topic >= 0:
                 trade, target = np.array([topic]), to
         if len(trade) == 0:
             break
         source = place[trade[0]]
         for number in range(len(trade)):
+            budget -= int(not free[trade[number]])
             _move(load, place, broker_load, trade[number], target if number == 0 else source)
-        used += len(trade)
-    return used
 
 
 @compiled
@@ -83,6 +93,6 @@ def _move(load: Floats, place: Ints, broker_load: Floats, topic: int, target: in
 
 
 @compiled
-def _excess(broker_load: Floats, bounds: Window) -> float:
+def excess(broker_load: Floats, bounds: Window) -> float:
     """How far the difference is above what large topics force."""
     return float(broker_load.max() - broker_load.min() - (bounds.ceiling - bounds.floor))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -39,12 +40,14 @@ class Case:
 
 def sixty(*, steps: int = STEPS) -> Iterator[Case]:
     """Three sizes, light and heavy tails, ten seeds each."""
-    for topics, brokers in SIZES:
-        for tail in TAILS:
-            for seed in SEEDS:
-                name = f"{topics} topics, {brokers} brokers, {tail} tail, seed {seed}"
-                loads = day(topics=topics, tail=tail, seed=seed, steps=steps)
-                yield Case(name=name, tail=tail, brokers=brokers, loads=loads)
+    for (topics, brokers), tail, seed in product(SIZES, TAILS, SEEDS):
+        yield one_case(topics=topics, brokers=brokers, tail=tail, seed=seed, steps=steps)
+
+
+def one_case(*, topics: int, brokers: int, tail: str, seed: int, steps: int = STEPS) -> Case:
+    """The case of this seed."""
+    name = f"{topics} topics, {brokers} brokers, {tail} tail, seed {seed}"
+    return Case(name=name, tail=tail, brokers=brokers, loads=day(topics=topics, tail=tail, seed=seed, steps=steps))
 
 
 def day(*, topics: int, tail: str, seed: int, steps: int = STEPS) -> Loads:

@@ -11,8 +11,8 @@ from firelane.balance.cases import Case
 from firelane.balance.run import balance
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # thresholds, of what a broker carries on average
-BANDS = tuple(np.geomspace(0.002, 2.0, 24).tolist())  # the same for `bounded-moves`
-MAX_MOVES = 20
+BANDS = tuple(np.geomspace(0.0006, 2.0, 18).tolist())  # the same for `bounded-moves`
+MAX_MOVES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,10 +89,10 @@ def reach(load: Floats, start: Ints, brokers: int, at_most_difference: float) ->
     """The placement with which `bounded-moves` comes to a difference of at most so much, if it does, and what the
     brokers then carry."""
     place, carried = start.copy(), np.zeros(brokers)
-    falling, bounds = by_load(load), forced(load, brokers)
+    falling, free, bounds = by_load(load), (start == NOWHERE) & (load > 0), forced(load, brokers)
     place_new(load, falling, place, carried)
     slack = at_most_difference - (bounds.ceiling - bounds.floor)
-    settle(load, falling, place, carried, bounds, slack, len(load), 0.0)
+    settle(load, falling, free, place, carried, bounds, slack, len(load), 0.0)
     return place, carried
 
 

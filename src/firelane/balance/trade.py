@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firelane.arrays import Floats, Ints
+from firelane.arrays import Flags, Floats, Ints
 from firelane.balance.greedy import NOWHERE
 from firelane.balance.window import Window, outside
 from firelane.compiled import compiled
 
 MOST_BACK = 4
+NEVER = 9
 ROUNDING = 1e-9
+FREE = 0.25
 EVENNESS = 0.01  # how much it counts that brokers become more alike, beside coming into the window
 
 
@@ -57,13 +59,16 @@ def at_least(load: Floats, shelves: Shelves, start: int, end: int, wanted: float
 
 @compiled
 def best_trade(
-    load: Floats, shelves: Shelves, broker_load: Floats, aim: Window, budget: int, least_gain: float
-) -> tuple[Ints, int, bool]:
-    """The topics of the trade (the one that goes, then those that come back), where the first goes, and whether
-    it settles all brokers with at most two switches; no topics if no trade gains enough for each switch.
+    load: Floats, free: Flags, shelves: Shelves, broker_load: Floats, aim: Window, budget: int, least_gain: float
+) -> tuple[Ints, int, int]:
+    """The topics of the trade (the one that goes, then those that come back), where the first goes, and with how many
+    switches it settles all brokers, NEVER if not with two; no topics if no trade gains enough for each switch.
+
+    Topics that are `free`, being new, make no switch wherever they go.
     """
-    chosen, target, best, settles = np.empty(0, np.int64), -1, 0.0, False
+    chosen, target, best, settling = np.empty(0, np.int64), -1, 0.0, NEVER
     trade = np.empty(MOST_BACK + 2, np.int64)
+    next_costs = 0 if free.any() else 1
     for a in range(len(broker_load)):
         for b in range(len(broker_load)):
             if broker_load[a] <= broker_load[b] or outside(broker_load[a], aim) + outside(broker_load[b], aim) == 0.0:
@@ -72,28 +77,30 @@ def best_trade(
             may_settle = pair.highest - pair.lowest <= aim.ceiling - aim.floor
             for position in range(shelves.first[a], shelves.first[a + 1]):
                 trade[0] = shelves.topic[position]
-                sent, switches, end = load[trade[0]], 1, shelves.first[b + 1]
-                while True:
+                sent, size, switches, end = load[trade[0]], 1, int(not free[trade[0]]), shelves.first[b + 1]
+                while switches <= budget:
                     gain, value, done = _worth(sent, pair, aim, switches)
                     if gain > least_gain * switches and value > best:
-                        best, target, settles, chosen = value, b, done, trade[:switches].copy()
-                    hopeless = pair.outside / (switches + 1) < best and not (may_settle and switches == 1)
-                    if sent <= pair.ideal or switches > MOST_BACK or switches >= budget or hopeless:
+                        best, target, chosen, settling = value, b, trade[:size].copy(), switches if done else NEVER
+                    hopeless = pair.outside / _price(switches + next_costs) < best and not (may_settle and size == 1)
+                    if sent <= pair.ideal or size > MOST_BACK or hopeless:
                         break
                     # The topic just above what should come back ends the trade; the one just below continues it.
                     at = at_least(load, shelves, shelves.first[b], end, sent - pair.ideal)
                     if at < end:
-                        trade[switches] = shelves.topic[at]
-                        gain, value, done = _worth(sent - load[trade[switches]], pair, aim, switches + 1)
-                        if gain > least_gain * (switches + 1) and value > best:
-                            best, target, settles, chosen = value, b, done, trade[: switches + 1].copy()
+                        trade[size] = shelves.topic[at]
+                        more = switches + int(not free[trade[size]])
+                        gain, value, done = _worth(sent - load[trade[size]], pair, aim, more)
+                        if more <= budget and gain > least_gain * more and value > best:
+                            best, target, chosen, settling = value, b, trade[: size + 1].copy(), more if done else NEVER
                     if at == shelves.first[b]:
                         break
                     end = at - 1
-                    trade[switches] = shelves.topic[end]
-                    sent -= load[trade[switches]]
-                    switches += 1
-    return chosen, target, settles
+                    trade[size] = shelves.topic[end]
+                    sent -= load[trade[size]]
+                    switches += int(not free[trade[size]])
+                    size += 1
+    return chosen, target, settling
 
 
 class Pair(NamedTuple):
@@ -131,9 +138,15 @@ def _worth(sent: float, pair: Pair, aim: Window, switches: int) -> tuple[float, 
     """
     full, empty = pair.full - sent, pair.empty + sent
     gain = pair.outside - outside(full, aim) - outside(empty, aim)
-    value = (gain + EVENNESS * sent * (full - pair.empty) / aim.ceiling) / switches
+    value = (gain + EVENNESS * sent * (full - pair.empty) / aim.ceiling) / _price(switches)
     spread = max(full, empty, pair.highest) - min(full, empty, pair.lowest)
     settles = switches <= 2 and spread <= (aim.ceiling - aim.floor) * (1 + ROUNDING)
     if settles:
         value += pair.total * (3 - switches)
     return gain, value, settles
+
+
+@compiled
+def _price(switches: int) -> float:
+    """What switches count; even what is free should bring something."""
+    return switches if switches > 0 else FREE

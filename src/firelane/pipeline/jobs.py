@@ -157,7 +157,7 @@ def deliveries(spark: SparkSession, *, source: Path, output: Path, window_s: flo
         "metrics": telemetry.metrics(telemetry.buckets(counted, window_s=window_s)),
         "loads": telemetry.topic_loads(records, window_s=window_s),
     }
-    result = _telemetry_result("deliveries", spark, read, tables, output, began_s)
+    result = _telemetry_result("deliveries", read, tables, output, began_s)
     twins = read.count - sum(result.rejects.values()) - passing.get["records"]
     return replace(result, notes=telemetry.twins_note(twins))
 
@@ -174,7 +174,7 @@ def subscriptions(spark: SparkSession, *, source: Path, output: Path) -> JobResu
     read = read_records(spark, source, "membership", MEMBERSHIP, fault)
     notes = membership.notes(read.good)
     tables = {"loads": membership.subscribers(once(read.good))}
-    return replace(_telemetry_result("subscriptions", spark, read, tables, output, began_s), notes=notes)
+    return replace(_telemetry_result("subscriptions", read, tables, output, began_s), notes=notes)
 
 
 def sweep(
@@ -202,17 +202,11 @@ def sweep(
 
 
 def _telemetry_result(
-    job: str,
-    spark: SparkSession,
-    read: Records,
-    tables: Mapping[str, DataFrame],
-    output: Path,
-    began_s: float,
+    job: str, read: Records, tables: Mapping[str, DataFrame], output: Path, began_s: float
 ) -> JobResult:
     """Write tables by day, and the rejects."""
     from firelane.pipeline.telemetry import with_day
 
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as the exchange writes it
     rows_out = {
         name: writing.write(with_day(table), output / name, partition_by=["day"]) for name, table in tables.items()
     }

@@ -25,6 +25,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # as the exchange writes it
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 _EMBEDDED_SETTINGS = {

@@ -10,6 +10,7 @@ Checked by: tests/reproduce/test_brokers.py
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,9 @@ import numpy as np
 
 from firelane import __version__
 from firelane.balance import Loads, read_loads
+from firelane.balance.cases import SEEDS, STEPS
 from firelane.errors import FirelaneError
+from firelane.reproduce.brokers import sixty
 from firelane.reproduce.brokers.experiments import all_figures, always_there
 from firelane.reproduce.brokers.figures import draw
 from firelane.reproduce.brokers.report import report
@@ -32,21 +35,24 @@ GENERATED = "a generated city"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How large the generated city is; its zones and its 23 hours of minutes are the paper's."""
+    """How large the generated city is (its zones and its 23 hours of minutes are the paper's), and how many seeded
+    cases of how many minutes follow."""
 
     vehicles: int
     hours: float = 23.0
     zones: int = 400
+    seeds: Sequence[int] = SEEDS
+    steps: int = STEPS
 
 
 FULL = Effort(vehicles=40_000)
-QUICK = Effort(vehicles=4_000)
+QUICK = Effort(vehicles=4_000, seeds=SEEDS[:1], steps=200)
 
 
 def reproduce(
     output: Path, *, quick: bool, seed: int, trace: Path | None = None, effort: Effort | None = None
 ) -> dict[str, Any]:
-    """Run everything, and write report.md, results.json and figure-2.png to figure-7.png of each city."""
+    """Run everything, and write report.md, results.json, sixty.png and figure-2.png to figure-7.png of each city."""
     from firelane.pipeline.session import session
 
     effort = effort or (QUICK if quick else FULL)
@@ -61,6 +67,8 @@ def reproduce(
         if trace is not None:
             name = trace.name.partition(".")[0]
             cities[f"the trace {name}"] = _city(_counted(spark, trace, Path(scratch) / "trace"), output, name)
+    cases = sixty.contests(steps=effort.steps, seeds=effort.seeds)
+    sixty.draw(cases, output / "sixty.png")
     results = {
         "paper": "broker-cluster",
         "firelane": __version__,
@@ -68,6 +76,7 @@ def reproduce(
         "quick": quick,
         "vehicles": effort.vehicles,
         "cities": cities,
+        "sixty": cases,
         "seconds": perf_counter() - started,
     }
     write_whole(output / "results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firelane.reproduce.brokers.sixty import chapter
 from firelane.reproduce.wording import paragraphs, percent, table
 
 Results = dict[str, Any]
@@ -13,7 +14,8 @@ PAPER_RATIO, PAPER_SAVED = 20.0, 0.27  # the claims of the abstract: "2000 %" an
 def report(results: Results) -> str:
     """The whole report."""
     cities = results["cities"]
-    return paragraphs(_opening(results), _in_short(cities), *(_city(name, one) for name, one in cities.items())) + "\n"
+    chapters = [_opening(results), _in_short(cities), chapter(results["sixty"])]
+    return paragraphs(*chapters, *(_city(name, one) for name, one in cities.items())) + "\n"
 
 
 def _opening(results: Results) -> str:
@@ -62,18 +64,23 @@ def _rows(name: str, reading: str, claims: Results) -> list[list[str]]:
 
 def _reading(cities: dict[str, Results]) -> str:
     ours = [
-        f"on {name}, bounded-moves with a band of {best['threshold']:.0%} has a mean load difference of "
+        f"on {name}, bounded-moves with a band of {percent(best['threshold'])} has a mean load difference of "
         f"{best['load_difference_mean']:,.0f} with {best['switches']:,} switches, where the baseline with the fewest "
         f"switches at such a balance has {rival['switches']:,}"
         for name, one in cities.items()
         for best, rival in [_ours(one)]
         if rival is not None
     ]
+    hours = (
+        "How many times smaller the load difference is depends on how alike the hours of a day are, and on how little "
+        "the first minute tells of them: one placement for a whole day cannot suit zones that are full at night and "
+        "zones that are full at noon (Figure 7)."
+    )
     knowing = (
         "The long-term heuristic knows the loads of the period that it plans for, the baseline does not: part of "
         "what it gains is knowledge. Deciding from the past only (`long-term-causal`) is shown beside it."
     )
-    return paragraphs(knowing, "; ".join(ours).capitalize() + "." if ours else "")
+    return paragraphs(hours, knowing, "; ".join(ours).capitalize() + "." if ours else "")
 
 
 def _ours(one: Results) -> tuple[Results, Results | None]:
@@ -102,11 +109,12 @@ def _city(name: str, one: Results) -> str:
 
 
 def _methods(one: Results) -> str:
+    causal, moved = one["others"]["causal"], one["others"]["bounded_moves"]
     rows = [
-        *(_row(f"threshold {point['threshold']:.1%}", point) for point in one["baseline"]),
+        *(_row(f"threshold {percent(point['threshold'], decimals=1)}", point) for point in one["baseline"]),
         *(_row(f"long-term, {point['limit']}", point) for point in one["long_term"]),
-        *(_row(f"long-term-causal, {point['limit']}", point) for point in one["others"]["causal"]),
-        *(_row(f"bounded-moves {point['threshold']:.1%}", point) for point in one["others"]["bounded_moves"]),
+        *(_row(f"long-term-causal, {point['limit']}", point) for point in causal),
+        *(_row(f"bounded-moves {percent(point['threshold'], decimals=1)}", point) for point in moved),
         _row("greedy", one["others"]["greedy"]),
         _row("naive-move", one["others"]["naive_move"]),
     ]
