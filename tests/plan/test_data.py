@@ -66,6 +66,15 @@ def test_points_that_drop_what_bears_no_loss_are_left_out(tmp_path):
     assert plan(SCENARIO, data=data).drops["urgent"] == 0
 
 
+def test_between_equal_points_the_heavier_category_goes_first(tmp_path):
+    text = TEXT.replace("max_delay: 30 ms, ", "").replace("1 Mbps", "990 kbps").replace("weight: 2", "weight: 9")
+    scenario = from_text(text.replace("max_loss: 0 %", "max_loss: 10 %"))
+    found = plan(scenario, data=swept(scenario, tmp_path, drops=("bulk=0", "urgent=0"), simulated=False))
+    assert found.order in ([], ["urgent", "bulk"])
+    table = read_data(tmp_path, requirements(routes(scenario))).table()
+    assert table.rank.tolist() == [[0, 0], [0, 1], [1, 0]]
+
+
 def test_seeds_are_added_up(simulated):
     known = read_data(simulated, requirements(routes(SCENARIO)))
     assert len(known.rank) == 1 + 2 * 4
@@ -78,6 +87,25 @@ def test_where_there_are_simulations_predictions_do_not_count(tmp_path):
     known = read_data(swept(scenario, tmp_path, drops=("bulk=0",)), requirements(routes(scenario)))
     assert (known.delay_mean_s > 0).all()
     assert known.loss[1:].max() > 0.2
+
+
+def test_a_simulation_that_ends_while_something_waits_has_lost_nothing(tmp_path):
+    """Short runs at high load: a few messages are not delivered when counting ends."""
+    scenario = from_text(TEXT.replace("sizes: fixed", "sizes: exponential").replace("max_delay: 30 ms, ", ""))
+    data = swept(scenario, tmp_path, drops=DROPS, publications=3000, seeds=3)
+    known = read_data(data, requirements(routes(scenario)))
+    first = known.rank[:, 0] == 0
+    assert known.loss[first, 0].max() > 0
+    assert known.loss_error.max() < 0.05
+    losses = known.values()[:, [one.kind == "loss" and one.category == 0 for one in known.wanted.bounds]]
+    assert (losses[first] == 0).all()
+
+
+def test_a_loss_beyond_chance_counts(tmp_path):
+    scenario = from_text(TEXT.replace("1 Mbps", "800 kbps, buffer: 20").replace("max_delay: 30 ms, ", ""))
+    known = read_data(swept(scenario, tmp_path, drops=("bulk=0",)), requirements(routes(scenario)))
+    last = known.rank[:, 0] == 1
+    assert (known.values()[last, 0] > 0.1).all()
 
 
 def test_the_nearest_rate_is_used_and_told(tmp_path):

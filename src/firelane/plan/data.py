@@ -1,7 +1,8 @@
 """What plans lead to by a data set: the points that `firelane pipeline sweep` simulated, and nothing between them.
 
 Of the rates and bandwidths in it, those nearest to the scenario's own are used, and none beyond what was swept. A data
-set knows categories, not subscriptions: a bound on a subscription is then one on its category.
+set knows categories, not subscriptions: a bound on a subscription is then one on its category. What is counted in a
+simulation is uncertain: a loss within three standard errors of its bound meets it.
 """
 
 from __future__ import annotations
@@ -42,11 +43,16 @@ class DataSet:
     delay_mean_s: Floats
     delay_p95_s: Floats
     loss: Floats
+    loss_error: Floats  # three standard errors
     notes: tuple[str, ...]
 
     def values(self) -> Floats:
         """What each bound measures."""
-        by_kind = {"delay": self.delay_mean_s, "delay_p95": self.delay_p95_s, "loss": self.loss}
+        by_kind = {
+            "delay": self.delay_mean_s,
+            "delay_p95": self.delay_p95_s,
+            "loss": np.maximum(0.0, self.loss - self.loss_error),
+        }
         columns = [by_kind[one.kind][:, one.category] for one in self.wanted.bounds]
         return np.stack(columns, axis=1) if columns else np.empty((len(self.rank), 0))
 
@@ -57,8 +63,9 @@ class DataSet:
         return np.asarray(~touched, np.bool_)
 
     def table(self) -> Table:
-        """Those that are allowed, and what they cost."""
-        rows = self.allowed
+        """Those that are allowed, heavy categories first, and what they cost."""
+        allowed = np.flatnonzero(self.allowed)
+        rows = allowed[np.lexsort(self.rank[allowed].T[::-1])]
         every = costs(self.wanted, self.values(), self.drop_rate)
         return Table(rank=self.rank[rows], drop_rate=self.drop_rate[rows], costs=every[rows])
 
@@ -165,6 +172,10 @@ def _gathered(table: pa.Table, wanted: Requirements, percentile: bool, path: str
         "delay_p95_s": p95,
         "loss": sum_by(place, loss * weight, places) / total,
     }
+    runs = sum_by(place, np.ones(len(place)), places) if table["n"].null_count == 0 else np.zeros(places)
+    known["loss_error"] = _loss_error(
+        known["loss"], known["delay_mean_s"], np.tile(_due_hz(wanted), len(points)), total, runs
+    )
     return DataSet(
         wanted=wanted,
         rank=np.vstack([np.zeros((1, count), np.int64), [[one.index(name) for name in number] for one in order]]),
@@ -184,13 +195,30 @@ def _nothing(wanted: Requirements, percentile: bool) -> dict[str, Floats]:
     worst = np.full(count, -np.inf)
     if percentile:
         np.maximum.at(worst, group, metrics.column("delay_p95_s"))
+    mean_s = np.where(carried > 0, sum_by(group, delay * delivered, count) / np.maximum(carried, 1e-300), np.nan)
+    due = sum_by(group, offered, count)
+    loss = 1 - np.minimum(1.0, carried / np.maximum(due, 1e-300))
     return {
-        "delay_mean_s": np.where(
-            carried > 0, sum_by(group, delay * delivered, count) / np.maximum(carried, 1e-300), np.nan
-        ),
+        "delay_mean_s": mean_s,
         "delay_p95_s": np.where(np.isfinite(worst), worst, np.nan),
-        "loss": 1 - np.minimum(1.0, carried / np.maximum(sum_by(group, offered, count), 1e-300)),
+        "loss": loss,
+        "loss_error": _loss_error(loss, mean_s, due, due * metrics.column("window_s")[0], np.ones(count)),
     }
+
+
+def _loss_error(loss: Floats, delay_s: Floats, due_hz: Floats, due: Floats, runs: Floats) -> Floats:
+    """Three standard errors of a simulated loss: of chance drops, and of what waits when counting begins and ends."""
+    waiting = due_hz * np.nan_to_num(delay_s)
+    edges = np.where(runs > 0, np.sqrt(2 * runs * waiting) + 1, 0.0)
+    chance = np.where(runs > 0, np.sqrt(loss * (1 - loss) * due), 0.0)
+    return np.asarray(3 * (edges + chance) / np.maximum(due, 1.0), np.float64)
+
+
+def _due_hz(wanted: Requirements) -> Floats:
+    """Deliveries a second that are due to each category."""
+    routes = wanted.routes
+    rate_hz = routes.topic_rate_hz[routes.stream_topic[routes.claim_stream]]
+    return sum_by(wanted.group[routes.claim_subscription], rate_hz, len(wanted.categories))
 
 
 def _numbered(table: pa.Table, columns: tuple[str, ...]) -> tuple[Ints, list[tuple[Any, ...]]]:
