@@ -15,7 +15,7 @@ import pytest
 from firelane.cli import main
 from firelane.metrics import SCHEMA
 from firelane.scenario import from_text
-from firelane.scenario.model import Broker, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
+from firelane.scenario.model import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
 from firelane.scenario.settings import (
     AccessRule,
     Cap,
@@ -103,7 +103,7 @@ def test_every_verb_and_option_is_documented():
 
 def test_every_scenario_key_is_documented():
     text = (ROOT / "docs" / "reference" / "scenario.md").read_text()
-    for kind in (Scenario, Link, Topic, Publisher, Subscriber, Need, Broker):
+    for kind in (Scenario, Link, Topic, Publisher, Subscriber, Need, Broker, Category):
         for key in keys(kind):
             assert f"`{key}`" in text, f"{kind.__name__}.{key} is not in scenario.md"
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 from firelane.errors import FirelaneError
-from firelane.pipeline.java import java_home
+from firelane.java import java_home
 
 HOST = "127.0.0.1"
 START_S = 60.0

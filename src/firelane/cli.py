@@ -16,6 +16,7 @@ from firelane.errors import FirelaneError, printable
 
 PRIORITIES = ("none", "random", "information", "bandwidth-adjusted", "delay-adjusted")
 DROPS = ("none", "flat", "linear", "exponential", "optimised")
+PLANNERS = ("search", "enhsp")
 BALANCE_METHODS = (
     "bounded-moves", "long-term", "long-term-causal", "threshold", "greedy", "naive-move", "exact",
 )  # fmt: skip
@@ -79,7 +80,8 @@ class _OneLine(click.Group):
 def main(debug: bool) -> None:
     """Get the data that matters through first.
 
-    SCENARIO is a YAML file, or the name of one that ships with Firelane: office-fire, firedex, firedex-shared, city.
+    SCENARIO is a YAML file, or the name of one that ships with Firelane: office-fire, firedex, firedex-shared, city,
+    planemqx.
 
     \b
     A first tour:
@@ -270,6 +272,59 @@ def tune(
             click.echo(f"written to {output}")
 
 
+@main.command("plan")
+@_scenario
+@click.option("--data", type=click.Path(), help="A data set of `firelane pipeline sweep`, instead of predictions.")
+@click.option("--planner", type=click.Choice(PLANNERS), default="search", show_default=True)
+@click.option("--pddl", type=click.Path(file_okay=False), help="Write domain.pddl and problem.pddl to this folder.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=24,
+    show_default=True,
+    help="Seconds after which the best so far is taken (search), or none (enhsp).",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here, as JSON.")
+@_json
+def plan_(
+    scenario: str,
+    data: str | None,
+    planner: str,
+    pddl: str | None,
+    time_limit: float,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Rank the categories of subscriptions and drop of them so that bounds on delay and loss are met.
+
+    Bounds are those of needs (max_delay, max_loss, min_share) and of `categories` in SCENARIO. The best plan misses the
+    fewest bounds, then has the least sum of weight x delay/bound, then the least sum of weight x drop rate. A category
+    that bears no loss is never dropped. If no plan meets all bounds, it says which of them conflict.
+
+    \b
+    Planners:
+      search  all plans if they are few, else branch and bound: with proof, or a lower bound
+      enhsp   the problem in PDDL, on a coarse grid of drops, by ENHSP (`pip install 'firelane[planners]'`)
+    """
+    from firelane.plan import plan as run
+    from firelane.plan.screen import show_planned
+    from firelane.scenario import load
+    from firelane.show import plain_console, working
+
+    with working("planning"):
+        result = run(load(scenario), data=data, planner=planner, pddl_folder=pddl, seconds=time_limit)
+    if output is not None:
+        result.to_plan().save(output)
+    if as_json:
+        _print_json(result.to_data())
+        return
+    show_planned(result, plain_console())
+    if pddl is not None:
+        click.echo(f"PDDL written to {pddl}")
+    if output is not None:
+        click.echo(f"written to {output}")
+
+
 @main.command()
 @click.argument("loads", metavar="LOADS", type=click.Path())
 @click.option("--brokers", type=click.IntRange(min=1), required=True, help="How many share the topics.")
@@ -444,6 +499,33 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
     from firelane.scenario.generate import office_fire
 
     _generate(office_fire, output, **sizes)
+
+
+@main.group("import")
+def import_() -> None:
+    """Other systems' files as scenarios."""
+
+
+@import_.command("planiot")
+@click.argument("specification", metavar="SPEC.json", type=click.Path(dir_okay=False))
+@_out
+def import_planiot(specification: str, output: str) -> None:
+    """A specification of PlanIoT or PlanEMQX: devices, topics, applications of categories, and one link for them.
+
+    What has no place in a scenario is named. Add bounds under `categories`, then `firelane plan` it.
+    """
+    from firelane.scenario.planiot import read_planiot
+    from firelane.scenario.save import save, to_text
+
+    read = read_planiot(specification)
+    comment = f"{read.scenario.name}, from {Path(specification).name} by `firelane import planiot`"
+    for line in read.unused:
+        click.echo(f"firelane: not as in the file: {printable(line)}", err=True)
+    if output == "-":
+        click.echo(to_text(read.scenario, comment=comment), nl=False)
+    else:
+        save(read.scenario, output, comment=comment)
+        click.echo(f"written to {output}")
 
 
 @main.group()

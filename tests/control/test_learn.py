@@ -15,7 +15,7 @@ from firelane.predict import predict
 from firelane.scenario import from_data
 from firelane.scenario.generate import firedex
 from firelane.scenario.load import load
-from firelane.scenario.model import Link, Need, Scenario
+from firelane.scenario.model import Category, Link, Need, Scenario
 from firelane.scenario.routes import routes
 from firelane.tune import tune
 from systems import Shape, system
@@ -118,6 +118,11 @@ def test_what_is_configured_and_not_measured_is_kept():
     scenario = learnt(seen([topic("a", 3.0)], [want("s", "a")]), configured(a=1.0))
     assert (scenario.name, scenario.priorities, scenario.headroom) == ("office", 4, 0.2)
     assert rates(scenario) == {"a": 3.0}
+
+
+def test_what_categories_require_is_kept():
+    base = replace(configured(a=1.0), categories={"real-time": Category(max_delay_s=0.02)})
+    assert learnt(seen([topic("a", 3.0)], [want("s", "a")]), base).categories == base.categories
 
 
 def test_a_topic_not_seen_yet_fades_from_its_configured_rate_and_is_never_forgotten():

@@ -15,8 +15,9 @@ import pytest
 
 from child_processes import children
 from child_processes import running as alive
+from firelane import java
 from firelane.errors import FirelaneError
-from firelane.pipeline import java, jobs, session
+from firelane.pipeline import jobs, session
 from firelane.pipeline.city import City
 from firelane.pipeline.positions import Grid
 

@@ -413,3 +413,11 @@ def test_a_live_client_can_be_only_one_subscriber(match, words):
     data = {"name": "site", "subscribers": {"post": {"subscribes": {}}, "other": {"subscribes": {}, "match": match}}}
     with pytest.raises(ScenarioError, match=words):
         from_data(data)
+
+
+def test_categories_are_read_with_units_and_unknown_keys_are_refused():
+    text = "name: n\ncategories: {real-time: {weight: 4, max_delay: 20 ms, max_delay_p95: 50 ms, max_loss: 1 %}}"
+    one = from_text(text).categories["real-time"]
+    assert (one.weight, one.max_delay_s, one.max_delay_p95_s, one.max_loss) == (4, 0.02, 0.05, 0.01)
+    with pytest.raises(ScenarioError, match=r"categories\.real-time\.max_dealy"):
+        from_text(text.replace("max_delay:", "max_dealy:"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firelane.errors import ScenarioError
 from firelane.mqtt import topic_problem
-from firelane.scenario import Broker, Link, Need, Publisher, Scenario, Subscriber, Topic, from_text, load
+from firelane.scenario import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, from_text, load
 from firelane.scenario.generate import city, firedex, office_fire
 from firelane.scenario.model import Match
 from firelane.scenario.save import save, to_text, write_whole
@@ -111,6 +111,7 @@ def test_every_number_of_a_need_comes_back_exactly(weight, share, delay, loss, k
         priorities=3,
         flows=2,
         topics={name: Topic(size_bytes=1.0) for name in "tuv"},
+        categories={"c": Category(weight=weight, max_delay_s=delay, max_delay_p95_s=delay, max_loss=loss)},
         subscribers={
             "s": Subscriber(link="n", subscribes=needs, match=Match(client_id="cmd-*", address="10.0.3.0/24"))
         },

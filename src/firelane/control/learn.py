@@ -52,6 +52,7 @@ def learnt(observed: Observed, scenario: Scenario | None = None, *, listened_s: 
         topics={name: _topic(one) for name, one in topics.items()},
         publishers={LIVE: Publisher(publishes={name: one.rate_hz for name, one in topics.items()})},
         subscribers=_subscribers(seats(observed.subscriptions)),
+        categories=base.categories,
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firelane.errors import FirelaneError
-from firelane.pipeline.java import java_home
+from firelane.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

