@@ -730,7 +730,7 @@ def pipeline_watch(
 
 
 @main.command()
-@click.argument("paper", type=click.Choice(["brokers", "firedex"]))
+@click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
 @click.option("--quick", is_flag=True, help="Shorter runs: under two minutes, and one more with --live.")
 @click.option("--live", is_flag=True, help="firedex: Figures 7 to 9 with real clients on an exchange too.")
@@ -742,15 +742,18 @@ def reproduce(
 ) -> None:
     """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours.
 
-    firedex is the paper on lanes and drop rates, brokers the one on balancing topics over a cluster, which needs Spark
-    (`pip install 'firelane[pipeline]'`).
+    firedex is the paper on lanes and drop rates; planemqx the one on planning for categories of applications, run with
+    real clients; brokers the one on balancing topics over a cluster, which needs Spark (`pip install
+    'firelane[pipeline]'`).
     """
-    from firelane.reproduce import brokers, firedex
+    from firelane.reproduce import brokers, firedex, planemqx
     from firelane.show import show_section
 
     output = output or f"out/{paper}"
     if paper == "firedex":
         results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
+    elif paper == "planemqx":
+        results = planemqx.reproduce(Path(output), quick=quick, seed=seed)
     else:
         place = None if trace is None else Path(trace)
         results = brokers.reproduce(Path(output), quick=quick, seed=seed, trace=place)

@@ -26,7 +26,8 @@ from firelane.scenario.save import save
 HOST = "127.0.0.1"
 START_S, STOP_S, ANSWER_S = 60.0, 10.0, 300.0  # machine code may have to be made for the first answer
 PAGE = 1000
-SETTINGS = ("durability=memory", "telemetry.files=false", "system_interval=0")
+SETTINGS = ("durability=memory", "system_interval=0")
+UNRECORDED, RECORDED = ("telemetry.files=false",), ("telemetry.files=true", "telemetry.sampling=100 %")
 
 # It stops when its standard input ends, so that nothing is left running even if this process is killed.
 ATTACHED = """
@@ -112,14 +113,19 @@ class Exchange:
 
 
 @contextmanager
-def served(scenario: Scenario, plan: Plan | None = None) -> Iterator[Exchange]:
-    """An exchange on free ports of this machine only, until the block ends; with a plan it makes none of its own."""
-    with starting(scenario, plan) as ready:
+def served(scenario: Scenario, plan: Plan | None = None, *, data_dir: Path | None = None) -> Iterator[Exchange]:
+    """An exchange on free ports of this machine only, until the block ends; with a plan it makes none of its own.
+
+    With a `data_dir`, every delivery is recorded there.
+    """
+    with starting(scenario, plan, data_dir=data_dir) as ready:
         yield ready()
 
 
 @contextmanager
-def starting(scenario: Scenario, plan: Plan | None = None) -> Iterator[Callable[[], Exchange]]:
+def starting(
+    scenario: Scenario, plan: Plan | None = None, *, data_dir: Path | None = None
+) -> Iterator[Callable[[], Exchange]]:
     """The same without waiting for it: a function that does."""
     with TemporaryDirectory(prefix="firelane-served-") as name:
         folder = Path(name)
@@ -127,18 +133,18 @@ def starting(scenario: Scenario, plan: Plan | None = None) -> Iterator[Callable[
         if plan is not None:
             plan.save(folder / "plan.json")
         complaints = folder / "complaints.txt"
-        with complaints.open("wb") as stderr, _process(folder, plan is not None, stderr) as process:
+        with complaints.open("wb") as stderr, _process(folder, plan is not None, data_dir, stderr) as process:
             try:
                 yield partial(_ready, process, complaints)
             finally:
                 _stop(process)
 
 
-def _process(folder: Path, planned: bool, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-    arguments = ["serve", str(folder / "scenario.yaml"), "--data-dir", str(folder / "data")]
+def _process(folder: Path, planned: bool, data_dir: Path | None, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    arguments = ["serve", str(folder / "scenario.yaml"), "--data-dir", str(data_dir or folder / "data")]
     arguments += ["--host", HOST, "--mqtt-port", "0", "--http-port", "0"]
     arguments += ["--plan", str(folder / "plan.json")] if planned else []
-    for setting in SETTINGS:
+    for setting in (*SETTINGS, *(UNRECORDED if data_dir is None else RECORDED)):
         arguments += ["--set", f"exchange.{setting}"]
     return subprocess.Popen(
         [sys.executable, "-c", ATTACHED, *arguments],

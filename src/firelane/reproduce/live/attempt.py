@@ -39,6 +39,7 @@ class Live:
     processor_share: float | None  # of one core, by the exchange
     late_p99_s: float
     silence_s: float
+    records: Path | None = None  # where what became of every delivery is, if that was asked for
     attempts: int = 1
 
     @property
@@ -47,24 +48,36 @@ class Live:
         return self.late_p99_s > LATE_S or self.silence_s > SILENCE_S
 
 
-def run(schedule: Schedule, plan: Plan, *, progress: Callable[[int], None] = lambda _: None) -> Live:
+def run(
+    schedule: Schedule,
+    plan: Plan,
+    *,
+    records: Path | None = None,
+    attempts: int = ATTEMPTS,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Live:
     """The run. It is repeated when the machine was busy with something else; the least disturbed one counts.
 
-    `progress` is called with the number of publications sent since the last call. Where that is allowed, clients and
-    exchange go before all other processes of the machine meanwhile.
+    With a folder for `records`, each attempt leaves there what became of every delivery. `progress` is called with the
+    number of publications sent since the last call. Where that is allowed, clients and exchange go before all other
+    processes of the machine meanwhile.
     """
     packets = schedule.packets()
-    found = [_attempt(schedule, packets, plan, progress)]
-    while found[-1].disturbed and len(found) < ATTEMPTS:
-        progress(-len(packets))
-        found.append(_attempt(schedule, packets, plan, progress))
+    found: list[Live] = []
+    while not found or (found[-1].disturbed and len(found) < attempts):
+        if found:
+            progress(-len(packets))
+        folder = None if records is None else records / str(len(found))
+        found.append(_attempt(schedule, packets, plan, folder, progress))
     best = min(found, key=lambda one: max(one.late_p99_s / LATE_S, one.silence_s / SILENCE_S))
     return replace(best, attempts=len(found))
 
 
-def _attempt(schedule: Schedule, packets: list[bytes], plan: Plan, progress: Callable[[int], None]) -> Live:
+def _attempt(
+    schedule: Schedule, packets: list[bytes], plan: Plan, records: Path | None, progress: Callable[[int], None]
+) -> Live:
     with (
-        served(schedule.routes.scenario, plan) as exchange,
+        served(schedule.routes.scenario, plan, data_dir=records) as exchange,
         connected(schedule, packets, exchange.mqtt_port, progress) as clients,
         ThreadPoolExecutor(1) as asking,
     ):
@@ -80,6 +93,7 @@ def _attempt(schedule: Schedule, packets: list[bytes], plan: Plan, progress: Cal
             processor_share=share,
             late_p99_s=float(np.quantile(clients.late_s, 0.99)),
             silence_s=clients.silence_s,
+            records=records,
         )
 
 
