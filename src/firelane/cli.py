@@ -371,7 +371,11 @@ def balance(
     from firelane.scenario.plan import load_plan
     from firelane.show import plain_console, working
 
+    if series and not as_json:
+        raise FirelaneError("--series goes with --json; add it")
     before = None if current is None else load_plan(current)
+    if before is not None and not before.placement:
+        raise FirelaneError(f"{current}: it places no topics; give a plan that `firelane balance -o` wrote")
     with working("balancing"):
         result = run(read_loads(loads, load=load), current=before.placement if before else None, **options)
     plan = result.to_plan(version=before.version + 1 if before else 1)

@@ -82,6 +82,7 @@ def test_steps_are_put_in_order_of_time():
         ({"subscribers": [10, -1, 25, 5]}, 'topic "b" at 0 s has the load -1; write'),
         ({"subscribers": [10.0, float("nan"), 25.0, 5.0]}, "has the load nan"),
         ({"subscribers": [10.0, float("inf"), 25.0, 5.0]}, "has the load inf"),
+        ({"subscribers": [10.0, 1e308, 25.0, 5.0]}, "has the load 1e+308; write a number from 0 to 1e+15"),
         ({"subscribers": pa.array([10, None, 25, 5], pa.int64())}, "subscribers: row 2 has no value"),
         ({"subscribers": ["10", "x", "25", "5"]}, "subscribers: this column holds string, not numbers"),
         ({"time_s": [0.0, 0.5, 60.0, 60.0]}, "time_s: this column holds double, not whole numbers"),
@@ -108,8 +109,11 @@ def test_no_rows_no_file_and_no_table_are_refused(tmp_path):
     with pytest.raises(LoadsError, match="there is no such file"):
         read_loads(tmp_path / "nowhere.parquet")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(LoadsError, match="column time_s is missing"):
+    with pytest.raises(LoadsError, match="there is no Parquet file in it"):
         read_loads(tmp_path / "empty")
+    (tmp_path / "twice.csv").write_text("time_s,topic,subscribers,subscribers\n1,a,1,2\n")
+    with pytest.raises(LoadsError, match="the column subscribers is there twice"):
+        read_loads(tmp_path / "twice.csv")
     (tmp_path / "text.parquet").write_text("time_s,topic\n")
     with pytest.raises(LoadsError, match=r"cannot be read: .*give a Parquet file or folder"):
         read_loads(tmp_path / "text.parquet")

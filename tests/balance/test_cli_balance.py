@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -112,13 +114,66 @@ def test_the_summary_is_for_people(loads):
         (("--load", "messages"), "the column messages_hz is missing; it has subscribers, bytes_hz"),
         (("--threshold", "much"), 'threshold: "much" is not a load'),
         (("--current", "nowhere.json"), "nowhere.json: cannot read the plan"),
+        (("--method", "exact", "--threshold", 1), "threshold: exact uses it with the objective moves only"),
+        (("--method", "exact", "--time-limit", "nan"), "time_limit_s: nan"),
+        (("--brokers", 99_999_999_999), "brokers: 99999999999 are more than"),
+        (("--series",), "--series goes with --json"),
     ],
 )
 def test_mistakes_are_told_in_one_line(loads, options, words):
-    result = firelane(loads, "--brokers", 2, *options)
+    result = firelane(loads, *(() if "--brokers" in options else ("--brokers", 2)), *options)
     assert result.exit_code == 1
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("method", BALANCE_METHODS)
+@pytest.mark.parametrize("brokers", [10, 12])
+def test_equal_loads_that_cannot_be_added_exactly_are_balanced(tmp_path, method, brokers):
+    path = tmp_path / "tenths.csv"
+    path.write_text("time_s,topic,messages_hz\n" + "".join(f"0,t{number},0.1\n" for number in range(brokers)))
+    result = firelane(path, "--brokers", brokers, "--method", method, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["load_difference_max"] < 1e-9
+
+
+@pytest.mark.parametrize("method", BALANCE_METHODS)
+def test_a_step_without_any_load_is_no_problem(tmp_path, method):
+    path = tmp_path / "night.csv"
+    path.write_text("time_s,topic,subscribers\n0,a,3\n0,b,2\n60,a,0\n60,b,0\n120,a,3\n120,b,2\n")
+    result = firelane(path, "--brokers", 2, "--method", method, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["load_difference_max"] == 1
+
+
+def test_the_folder_of_a_job_stands_for_its_loads(tmp_path):
+    for name in ("loads", "rejects"):
+        (tmp_path / name).mkdir()
+    pq.write_table(
+        pa.table({"time_s": [0, 0], "topic": ["a", "b"], "subscribers": [1, 2]}), tmp_path / "loads/1.parquet"
+    )
+    pq.write_table(pa.table({"reason": ["bad"], "line": ["x"]}), tmp_path / "rejects/1.parquet")
+    assert firelane(tmp_path, "--brokers", 2).exit_code == 0
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "there is no Parquet file in it" in firelane(empty, "--brokers", 2).stderr
+
+
+def test_a_plan_without_a_placement_or_of_other_topics_is_no_start(loads, tmp_path):
+    plan = tmp_path / "plan.json"
+    assert CliRunner().invoke(main, ["tune", "office-fire", "-o", str(plan)]).exit_code == 0
+    assert "plan.json: it places no topics" in firelane(loads, "--brokers", 2, "--current", plan).stderr
+    other = tmp_path / "other.csv"
+    other.write_text("time_s,topic,subscribers\n0,x,3\n0,y,2\n")
+    assert firelane(other, "--brokers", 2, "-o", plan).exit_code == 0
+    assert "it places none of these topics" in firelane(loads, "--brokers", 2, "--current", plan).stderr
+
+
+def test_a_step_that_cannot_be_balanced_so_well_is_named(tmp_path):
+    path = tmp_path / "loads.csv"
+    path.write_text("time_s,topic,subscribers\n0,a,3\n0,b,3\n60,a,9\n60,b,2\n")
+    options = ("--method", "exact", "--objective", "moves", "--threshold", 1)
+    assert "step 2 of 2: no placement has so small a load difference" in firelane(path, "--brokers", 2, *options).stderr
 
 
 def test_the_number_of_brokers_is_needed(loads):

@@ -16,8 +16,8 @@ from firelane.arrays import Flags, Floats, Ints
 from firelane.balance.around_new import settle_around_new
 from firelane.balance.greedy import NOWHERE, place_new
 from firelane.balance.look_ahead import first_move
-from firelane.balance.trade import NEVER, ROUNDING, best_trade, shelve
-from firelane.balance.window import Window, forced, window
+from firelane.balance.trade import NEVER, best_trade, shelve
+from firelane.balance.window import ROUNDING, Window, forced, window
 from firelane.compiled import compiled
 
 SETTLED = 0.8  # of the band: where acting ends

@@ -20,6 +20,7 @@ from firelane.balance.bounded_moves import settle
 from firelane.balance.greedy import NOWHERE, by_load, greedy, place_new
 from firelane.balance.program import Program
 from firelane.balance.window import forced
+from firelane.errors import FirelaneError
 
 OBJECTIVES = ("difference", "pairwise", "moves")
 HAIR = 1e-9
@@ -110,12 +111,20 @@ def exact(
     For the objective `moves`, each step reaches a difference of at most its limit from the one before; where there is
     nothing before, it has the least difference.
     """
-    placed, before, proved = np.empty(load.shape, np.int64), start, True
+    placed, before, proved = np.full(load.shape, NOWHERE), start, True
     for t in range(len(load)):
-        if objective == "moves" and (before != NOWHERE).any():
-            found = fewest_moves(load[t], before, brokers, limit[t], time_limit_s=time_limit_s)
-        else:
-            found = least_difference(load[t], brokers, pairwise=objective == "pairwise", time_limit_s=time_limit_s)
-        placed[t] = before = found.place
-        proved &= found.proved
+        if load[t].any():
+            try:
+                found = _step(load[t], before, brokers, objective, limit[t], time_limit_s)
+            except FirelaneError as problem:
+                raise FirelaneError(f"step {t + 1} of {len(load)}: {problem}") from None
+            placed[t] = found.place
+            proved &= found.proved
+        before = placed[t]
     return placed, proved
+
+
+def _step(load: Floats, before: Ints, brokers: int, objective: str, limit: float, time_limit_s: float) -> Proof:
+    if objective == "moves" and (before != NOWHERE).any():
+        return fewest_moves(load, before, brokers, limit, time_limit_s=time_limit_s)
+    return least_difference(load, brokers, pairwise=objective == "pairwise", time_limit_s=time_limit_s)

@@ -16,6 +16,7 @@ from firelane.errors import FirelaneError
 COLUMNS = {"subscribers": "subscribers", "messages": "messages_hz", "bytes": "bytes_hz"}
 UNITS = {"subscribers": "subscribers", "messages": "messages/s", "bytes": "bytes/s"}
 MOST_CELLS = 500_000_000  # steps x topics
+MOST_LOAD = 1e15
 
 
 class LoadsError(FirelaneError):
@@ -39,30 +40,37 @@ class Loads:
     def __post_init__(self) -> None:
         if self.load.shape != (len(self.times_s), len(self.topics)) or self.load.size == 0:
             raise LoadsError("there is no load in it; give at least one topic and one step")
-        if not np.all(np.isfinite(self.load) & (self.load >= 0)):
-            step, topic = np.argwhere(~(np.isfinite(self.load) & (self.load >= 0)))[0]
+        good = (self.load >= 0) & (self.load <= MOST_LOAD)  # NaN is neither
+        if not np.all(good):
+            step, topic = np.argwhere(~good)[0]
             raise LoadsError(
                 f'topic "{self.topics[topic]}" at {self.times_s[step]} s has the load {self.load[step, topic]:g}; '
-                "write a number from 0 on"
+                f"write a number from 0 to {MOST_LOAD:g}"
             )
 
 
 def read_loads(path: str | Path, *, load: str | None = None) -> Loads:
-    """Read a Parquet file or folder, or a CSV file, of the columns time_s, topic and a load."""
+    """Read a Parquet file or folder, or a CSV file, of the columns time_s, topic and a load.
+
+    The folder of a pipeline's job stands for the loads in it.
+    """
+    inside = Path(path) / "loads"
     try:
-        return loads_of(_read_table(Path(path)), load=load)
+        return loads_of(_read_table(inside if inside.is_dir() else Path(path)), load=load)
     except LoadsError as problem:
         raise LoadsError(problem.problem, source=str(path)) from None
 
 
 def loads_of(table: pa.Table, *, load: str | None = None) -> Loads:
     """The loads in a table of one row per step and topic."""
-    there = [kind for kind, column in COLUMNS.items() if column in table.column_names and not _empty(table, column)]
+    there = [kind for kind, column in COLUMNS.items() if not _empty(table, column)]
     kind = load or (there[0] if there else "subscribers")
     for name in ("time_s", "topic", COLUMNS[kind]):
         if name not in table.column_names:
             remedy = f"; it has {', '.join(COLUMNS[one] for one in there)}" if there and name == COLUMNS[kind] else ""
             raise LoadsError(f"the column {name} is missing{remedy}; columns are time_s, topic and a load")
+        if table.column_names.count(name) > 1:
+            raise LoadsError(f"the column {name} is there twice; leave one out")
     if table.num_rows == 0:
         raise LoadsError("there are no rows in it; give at least one topic and one step")
     time = _cast(table, "time_s", pa.int64())
@@ -80,8 +88,9 @@ def loads_of(table: pa.Table, *, load: str | None = None) -> Loads:
 
 
 def _empty(table: pa.Table, name: str) -> bool:
-    """A column of nulls only: of a table that could have told, but does not."""
-    return bool(table.num_rows) and table.column(name).null_count == table.num_rows
+    """No such column, or one of nulls only: of a table that could have told, but does not."""
+    places = [place for place, one in enumerate(table.column_names) if one == name]
+    return all(0 < table.num_rows == table.column(place).null_count for place in places)
 
 
 def _grid(times_s: Ints, topics: list[str], step: Ints, number: Ints, value: Floats) -> Floats:
@@ -118,6 +127,8 @@ def _read_table(path: Path) -> pa.Table:
     wanted = {"time_s", "topic", *COLUMNS.values()}
     if not path.exists():
         raise LoadsError("there is no such file or folder; give one of Parquet, or a .csv file")
+    if path.is_dir() and next(path.rglob("*.parquet"), None) is None:
+        raise LoadsError("there is no Parquet file in it; give a folder that has some, or a .csv file")
     try:
         if path.suffix.lower() == ".csv":
             types: dict[str, Any] = {"topic": pa.string()}

@@ -126,7 +126,8 @@ class Balance:
             f"load difference {numbers['load_difference_mean']:,.1f} {unit} on average, "
             f"{numbers['load_difference_max']:,.1f} at most; {numbers['excess_mean']:,.1f} on average above what "
             "the largest topic alone forces",
-            f"{numbers['switches']:,} switches in {numbers['reconfigurations']:,} reconfigurations",
+            f"{numbers['switches']:,} switch{'es' * (numbers['switches'] != 1)} in "
+            f"{numbers['reconfigurations']:,} reconfiguration{'s' * (numbers['reconfigurations'] != 1)}",
         ]
         if self.proved is not None:
             lines.append("proved to be the best" if self.proved else "the time limit came before the proof of the best")

@@ -23,6 +23,8 @@ from firelane.balance.threshold import threshold as threshold_based
 from firelane.errors import FirelaneError
 from firelane.units import SHARE
 
+MOST_BROKERS = 100_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settings:
@@ -95,6 +97,8 @@ def balance(
     """
     if brokers < 1:
         raise FirelaneError(f"brokers: {brokers} is too few; write e.g. 3")
+    if brokers > MOST_BROKERS:
+        raise FirelaneError(f"brokers: {brokers} are more than {MOST_BROKERS:,}; write e.g. 3")
     given = {
         "reconfigurations": reconfigurations,
         "threshold": threshold,
@@ -116,7 +120,7 @@ def balance(
     placed, proved = decide(loads.load, settings)
     return Balance(
         method=method,
-        how=", ".join(f"{name.replace('_', ' ')} {value}" for name, value in used.items()),
+        how=_in_words(used),
         brokers=brokers,
         loads=loads,
         start=settings.start,
@@ -140,9 +144,22 @@ def _used(method: str, chosen: dict[str, Any], steps: int) -> dict[str, Any]:
         raise FirelaneError(f"reconfigurations: {used['reconfigurations']} is not from 0 to {steps - 1}, the steps - 1")
     if used.get("max_moves", 0) < 0:
         raise FirelaneError(f"max_moves: {used['max_moves']} is too few; write e.g. 10")
+    if not used.get("time_limit_s", 1.0) > 0:
+        raise FirelaneError(f"time_limit_s: {used['time_limit_s']:g} is no time; write e.g. 10")
+    if "threshold" in chosen and used.get("objective", "moves") != "moves":
+        raise FirelaneError(f"threshold: {method} uses it with the objective moves only; leave it out")
     if used.get("objective", "moves") not in OBJECTIVES:
         raise FirelaneError(f'objective: "{used["objective"]}" is not known; write one of {", ".join(OBJECTIVES)}')
     return used
+
+
+def _in_words(used: dict[str, Any]) -> str:
+    """What the method was told; a threshold that is not used is not."""
+    unused = {"threshold"} if used.get("objective", "moves") != "moves" else set()
+    words = {"time_limit_s": "time limit {:g} s", "max_moves": "max moves {}"}
+    return ", ".join(
+        words.get(name, f"{name} {{}}").format(value) for name, value in used.items() if name not in unused
+    )
 
 
 def _limit(threshold: float | str, load: Floats, brokers: int) -> Floats:
@@ -164,6 +181,8 @@ def _start(loads: Loads, current: Mapping[str, str], brokers: int) -> Ints:
     """The number of every topic's present broker."""
     number = {name: j for j, name in enumerate(broker_names(brokers))}
     start = np.full(len(loads.topics), NOWHERE)
+    if current and not current.keys() & set(loads.topics):
+        raise FirelaneError("current: it places none of these topics; leave it out, or give the plan that is in force")
     for i, topic in enumerate(loads.topics):
         if topic in current:
             if current[topic] not in number:

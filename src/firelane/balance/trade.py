@@ -12,12 +12,11 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.balance.greedy import NOWHERE
-from firelane.balance.window import Window, outside
+from firelane.balance.window import ROUNDING, Window, outside
 from firelane.compiled import compiled
 
 MOST_BACK = 4
 NEVER = 9
-ROUNDING = 1e-9
 FREE = 0.25
 EVENNESS = 0.01  # how much it counts that brokers become more alike, beside coming into the window
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from firelane.arrays import Floats
 from firelane.compiled import compiled
 
+ROUNDING = 1e-9  # sums of equal loads may fall that far short
+
 
 class Window(NamedTuple):
     """The least and the most that a broker should carry."""
@@ -35,13 +37,13 @@ def forced(load: Floats, brokers: int) -> Window:
     while True:
         large, count = 0.0, 0
         for one in load:
-            if one > level:
+            if one > level * (1 + ROUNDING):
                 large += one
                 count += 1
         if brokers - count == left:
             return Window(level, ceiling)
         left = brokers - count
-        level = (total - large) / left
+        level = max(0.0, (total - large) / left)
 
 
 @compiled

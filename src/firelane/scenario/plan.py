@@ -131,7 +131,7 @@ def load_plan(path: str | Path) -> Plan:
         return plan_from_data(json.loads(text))
     except (RecursionError, ValueError) as problem:
         line = problem.lineno if isinstance(problem, json.JSONDecodeError) else 1
-        raise PlanError(f"{path}: line {line}: this is not JSON; make one with `firelane tune -o`") from None
+        raise PlanError(f"{path}: line {line}: this is not JSON; make one with -o of `firelane tune`") from None
     except PlanError as problem:
         raise PlanError(f"{path}: {problem}") from None
 
@@ -139,7 +139,7 @@ def load_plan(path: str | Path) -> Plan:
 def plan_from_data(data: Any) -> Plan:
     """The plan in plain data; PlanError names the key that is wrong."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise PlanError(f"format: this is not a Firelane plan of format {FORMAT}; make one with `firelane tune -o`")
+        raise PlanError(f"format: this is not a Firelane plan of format {FORMAT}; make one with -o of `firelane tune`")
     flows = _rows(data, "flows", ("id", "subscriber", "priority", "drop_rate"))
     subscriptions = _rows(data, "subscriptions", ("subscriber", "filter", "flow"))
     position = {_whole(row["id"], f"flows.{number}.id"): number for number, row in enumerate(flows)}
