@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # as the exchange writes it
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.caseSensitive": "true",  # as files are: they may have columns that only differ in it
 }
 _EMBEDDED_SETTINGS = {
     "spark.driver.memory": "4g",
@@ -38,6 +38,7 @@ _DRIVER_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIETLY}",
 }
+_TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they tell every error, with the stacks of Java
 # A Java exception as it is printed, without its class and Spark's own classification.
 _THROWN = re.compile(r"(?:: |Caused by: )?[\w.$]+(?:Exception|Error): (?:\[[A-Z_.]+\] )?(.*?)(?: SQLSTATE: \w+)?$")
 
@@ -62,8 +63,11 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session that the caller ends."""
     require_spark()
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for name in _TALKATIVE:
+        PySparkLogger.getLogger(name).disabled = True
     where = master or EMBEDDED
     builder = SparkSession.builder.appName("firelane")
     if where.startswith(CONNECT):
