@@ -209,6 +209,20 @@ def test_a_failure_inside_spark_is_told_in_one_line_with_its_cause(spark, tmp_pa
     assert not (tmp_path / "out" / "loads").exists()
 
 
+def test_a_mistake_that_spark_finds_prints_nothing_by_itself(spark, capfd):
+    with pytest.raises(Exception, match="nope"):
+        spark.range(1).select("nope")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_a_master_that_is_none_is_one_line(tmp_path):
+    done = run("-m", "firelane.cli", "generate", "city", "-o", tmp_path, "--master", "nonsense")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("firelane: Spark did not start on nonsense: ")
+
+
 @pytest.mark.slow
 def test_a_killed_job_leaves_the_table_of_before_and_can_be_run_again(spark, tmp_path):
     place = tmp_path / "city"

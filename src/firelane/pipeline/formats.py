@@ -44,6 +44,15 @@ def look(place: Path) -> Input:
     return Input(place=place, format=kind, files=tuple(files), zipped=zipped)
 
 
+def cut_off(file: Path) -> bool:
+    """Whether floating-car XML does not end as it should; Spark itself complains of a packed file that does not."""
+    if file.suffix == ".gz":
+        return False
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - _LOOKED_AT))
+        return b"</fcd-export" not in opened.read()
+
+
 def _files(place: Path) -> list[Path]:
     """The files of a trace that have anything in them."""
     if place.is_dir():

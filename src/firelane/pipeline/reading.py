@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegralType, NullType, NumericType, StringType
 
 from firelane.errors import FirelaneError
 from firelane.pipeline.files import alike, to_read
-from firelane.pipeline.formats import FCD, PARQUET, TEXT, Input, look
+from firelane.pipeline.formats import FCD, PARQUET, TEXT, Input, cut_off, look
 from firelane.pipeline.records import NOT_PARQUET, shown
 from firelane.pipeline.schemas import REJECTS, fitted
 
@@ -101,13 +101,19 @@ def _fcd(spark: SparkSession, given: Input) -> DataFrame:
         "source",
     ).withColumn("row", sf.substring_index("rest", ">", 1))
     whole = sf.contains("rest", sf.lit(">"))
-    return vehicles.select(
+    read = vehicles.select(
         "time_s",
         _unescaped(_attribute("id", sf.col("row"))).alias("vehicle"),
         *(_attribute(name.split("_")[0], sf.col("row")).alias(name) for name in ("x_m", "y_m", "speed_mps")),
         sf.when(whole, len(FIELDS)).otherwise(0).alias("fields"),
         "source",
         "row",
+    )
+    halves = [(str(file), 0, "the end of the file is missing") for file in given.files if cut_off(file)]
+    if not halves:
+        return read
+    return read.unionByName(
+        spark.createDataFrame(halves, "source STRING, fields INT, row STRING"), allowMissingColumns=True
     )
 
 
