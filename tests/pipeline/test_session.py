@@ -215,12 +215,17 @@ def test_a_mistake_that_spark_finds_prints_nothing_by_itself(spark, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_master_that_is_none_is_refused():
+    with pytest.raises(FirelaneError, match="nonsense is none; write local, spark://, yarn, k8s://, sc://"):
+        session.start("nonsense")
+
+
 @pytest.mark.slow
-def test_a_master_that_is_none_is_one_line(tmp_path):
-    done = run("-m", "firelane.cli", "generate", "city", "-o", tmp_path, "--master", "nonsense")
+def test_a_master_that_cannot_be_had_is_one_line(tmp_path):
+    done = run("-m", "firelane.cli", "generate", "city", "-o", tmp_path, "--master", "local[many]")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("firelane: Spark did not start on nonsense: ")
+    assert line.startswith("firelane: Spark did not start on local[many]: ")
 
 
 @pytest.mark.slow

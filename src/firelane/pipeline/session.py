@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "local[*]"
 CONNECT = "sc://"
+MASTERS = ("local", "spark://", "yarn", "k8s://", CONNECT)  # how the address of one begins
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -69,6 +70,8 @@ def start(master: str | None = None, settings: Mapping[str, str] | None = None) 
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).disabled = True
     where = master or EMBEDDED
+    if not where.startswith(MASTERS):
+        raise FirelaneError(f"--master: {where} is none; write {', '.join(MASTERS)} and what Spark wants after it")
     builder = SparkSession.builder.appName("firelane")
     if where.startswith(CONNECT):
         builder = builder.remote(where)
