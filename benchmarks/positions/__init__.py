@@ -48,7 +48,7 @@ def measures(quick: bool = False) -> list[Measure]:
         city = Path(folder) / "city"
         made = _generated(city, rows)
         say(f"  {made:,} positions of a city, {_size_mb(city):,.0f} MB")
-        return [*_engines(city, made), _workers(city, made)]
+        return [*_engines(city / "positions", made), _workers(city / "positions", made)]
 
 
 def _engines(city: Path, rows: int) -> list[Measure]:

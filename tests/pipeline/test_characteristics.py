@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,12 +60,13 @@ def test_the_job_writes_tables_pictures_and_rejects_and_again_the_same(spark, tm
     )
     for _ in range(2):
         done = jobs.characteristics(spark, source=tmp_path / "in", output=tmp_path / "out")
-        assert (done.rows_in, done.rejects) == (9, {"no subscribers": 3})
+        assert (done.rows_in, done.rejects) == (9, {"subscribers is not above 0": 2, "time_s is no number": 1})
         assert done.rows_out == {"over_time": 3, "largest": 6, "distribution": 5, "fits": 0}
         assert done.notes == ("too few sizes to say anything of their tail",)
         assert {one.name for one in (tmp_path / "out").iterdir()} == {
             *(f"{table}{end}" for table in done.rows_out for end in ("", ".csv")),
             "rejects",
+            "_lock",
             "over_time.png",
             "distribution.png",
         }
@@ -78,13 +80,34 @@ def test_loads_without_subscribers_or_of_other_columns_are_one_line(spark, tmp_p
     zeros = pa.table({"time_s": [1], "topic": ["a"], "subscribers": pa.array([None], pa.int64())})
     pq.write_table(zeros, tmp_path / "zeros.parquet")
     for name, complaint in (
-        ("none", "there are no loads here"),
+        ("none", "there are no Parquet files with loads in them"),
         ("missing", "no such file or folder"),
-        ("other.parquet", "the column subscribers is missing; it has time_s, topic"),
-        ("zeros.parquet", "no sizes to fit"),
+        ("other.parquet", "no row has a time, a topic and subscribers"),
+        ("zeros.parquet", "no row has a time, a topic and subscribers"),
     ):
         with pytest.raises(FirelaneError, match=complaint):
             jobs.characteristics(spark, source=tmp_path / name, output=tmp_path / "out")
+
+
+def test_loads_of_other_types_are_read_as_far_as_they_go(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    steps, topics = [0.0, math.nan, 60.0, 60.0], ["a", "b", None, "d"]
+    sizes = {"one": [2.0, 3.0, 4.0, math.nan], "two": ["5", "six", "7", "8"]}
+    for name, subscribers in sizes.items():
+        table = pa.table({"time_s": steps, "topic": topics, "subscribers": subscribers})
+        pq.write_table(table, tmp_path / "in" / f"{name}.parquet")
+    done = jobs.characteristics(spark, source=tmp_path / "in", output=tmp_path / "out")
+    assert done.rejects == {"no topic": 2, "subscribers is not above 0": 1, "time_s is no number": 2}
+    assert sorted(pq.read_table(tmp_path / "out" / "distribution")["subscribers"].to_pylist()) == [2, 5, 8]
+    assert done.notes[1:] == ("1 times a topic is in a step more than once, and counts each time",)
+
+
+def test_the_tables_of_positions_are_not_replaced(spark, tmp_path):
+    (tmp_path / "some.tr").write_text("0 a 1 1 1\nhalf\n")
+    jobs.positions(spark, source=tmp_path / "some.tr", output=tmp_path / "out", grid=Grid())
+    with pytest.raises(FirelaneError, match="out/rejects: this table is of the job positions"):
+        jobs.characteristics(spark, source=tmp_path / "out", output=tmp_path / "out")
+    assert pq.read_table(tmp_path / "out" / "rejects").num_rows == 1
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -126,8 +128,23 @@ def test_the_job_writes_a_trace_by_the_hour_that_can_be_read_again(spark, tmp_pa
     assert sum(pq.read_table(tmp_path / "out" / "loads")["subscribers"].to_pylist()) == table.num_rows
 
 
+def test_hours_in_which_nobody_is_there_are_one_line(spark, tmp_path):
+    with pytest.raises(FirelaneError, match="no vehicle was on the road in these hours"):
+        jobs.city(spark, output=tmp_path / "city", city=City(vehicles=1, hours=0.1, step_s=60, seed=1))
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"vehicles": 0}, {"hours": 0.0}, {"zones": 0}, {"step_s": 0}, {"zone_m": -1.0}, {"seed": -1}]
+    "wrong",
+    [
+        {"vehicles": 0},
+        {"hours": 0.0},
+        {"zones": 0},
+        {"step_s": 0},
+        {"zone_m": -1.0},
+        {"seed": -1},
+        {"hours": math.inf},
+        {"zones": 99_999_999_999},
+    ],
 )
 def test_sizes_that_make_no_sense_get_one_line(wrong):
     with pytest.raises(FirelaneError, match=next(iter(wrong))):

@@ -42,7 +42,7 @@ def test_zones_windows_origin_and_bounds_are_taken(firelane, tmp_path):
         "pipeline", "positions", tmp_path / "some.tr", "-o", tmp_path / "out", "--zone", "1km", "--window", "2min",
         "--origin", "-500,-500", "--city-bounds", "-500,-500,2000,2000",
     )  # fmt: skip
-    assert "3 rows in, 2 loads, 1 rejects (1 outside the city)" in done.stdout
+    assert "3 rows in, 2 loads, 1 reject (1 outside the city)" in done.stdout
     table = pq.read_table(tmp_path / "out" / "loads")
     assert sorted(zip(table["time_s"].to_pylist(), table["topic"].to_pylist(), strict=True)) == [
         (0, "zone/0/0"),

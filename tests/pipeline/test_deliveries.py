@@ -234,7 +234,7 @@ def test_bad_records_are_told_apart_with_the_reason(spark):
         "ingress_us is no time": [{"ingress_us": None}, {"ingress_us": -1}, {"ingress_us": 2**63 - 1}],
         "priority is not from 0 to 15": [{"priority": None}, {"priority": -1}, {"priority": 16}],
         "wire_bytes is missing or negative": [{"wire_bytes": None}, {"wire_bytes": -5}],
-        "delay_us is negative": [{"delay_us": -1}],
+        "delay_us is negative or longer than a year": [{"delay_us": -1}],
         "outcome is unknown": [{"outcome": None}, {"outcome": "eaten"}, {"outcome": "Delivered"}],
         "weight is not above 0": [{"weight": one} for one in (None, 0.0, -1.0, math.nan, math.inf)],
         None: [{}, {"delay_us": None}, {"subscriber": None, "filter": None, "topic": None, "qos": None}],

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -128,8 +129,12 @@ def test_what_is_within_reach_keeps_its_place_to_the_farthest_corner(spark, grid
 def test_sizes_that_make_no_sense_are_refused():
     with pytest.raises(FirelaneError, match="too small"):
         Grid(side_m=0.5)
-    with pytest.raises(FirelaneError, match="a second or more"):
-        Grid(window_s=0)
+    for window_s in (0, 99_999_999_999):
+        with pytest.raises(FirelaneError, match="a window is from 1 to 4294967296 seconds"):
+            Grid(window_s=window_s)
+    for origin in ({"west_m": 1e308}, {"south_m": -1e10}):
+        with pytest.raises(FirelaneError, match="the origin of zones is in metres, at most 1e\\+09"):
+            Grid(**origin)
 
 
 # -------------------------------------------------------------------------------------------- the job
@@ -172,6 +177,31 @@ def test_a_trace_without_a_good_row_is_empty_tables_and_rejects(spark, tmp_path)
     (tmp_path / "some.csv").write_text("time,vehicle,x,y\n0,1,2,3\n")
     done = jobs.positions(spark, source=tmp_path / "some.csv", output=tmp_path / "out", grid=Grid(), changes=True)
     assert (done.rows_in, done.rows_out, done.rejects) == (2, {"loads": 0, "changes": 0}, {"half a line": 2})
+
+
+def test_a_run_that_fails_leaves_the_changes_of_the_run_before(spark, tmp_path):
+    (tmp_path / "some.tr").write_text("0 a 1 1 1\n")
+    (tmp_path / "cut.tr.gz").write_bytes(gzip.compress(b"0 1 2 3 4\n" * 9_999_999)[:-100])
+    asked = {"output": tmp_path / "out", "grid": Grid()}
+    jobs.positions(spark, source=tmp_path / "some.tr", **asked, changes=True)
+    before = tables(tmp_path / "out")
+    with pytest.raises(Exception, match=r"cut\.tr\.gz"):
+        jobs.positions(spark, source=tmp_path / "cut.tr.gz", **asked)
+    assert tables(tmp_path / "out") == before
+    assert before.keys() == {"loads", "changes", "rejects"}
+
+
+def test_tables_are_not_written_where_the_trace_is(spark, tmp_path):
+    (tmp_path / "some.tr").write_text("0 a 1 1 1\n")
+    with pytest.raises(FirelaneError, match="this is where the input is"):
+        jobs.positions(spark, source=tmp_path, output=tmp_path / "out", grid=Grid())
+
+
+def test_an_empty_parquet_file_is_no_rows_in(spark, tmp_path):
+    columns = {"time_s": pa.float64(), "vehicle": pa.string(), "x_m": pa.float64(), "y_m": pa.float64()}
+    pq.write_table(pa.schema(list(columns.items())).empty_table(), tmp_path / "some.parquet")
+    done = jobs.positions(spark, source=tmp_path / "some.parquet", output=tmp_path / "out", grid=Grid())
+    assert done.line().startswith("positions: 0 rows in, 0 loads, 0 rejects, ")
 
 
 # ------------------------------------------------------------------------------------------- Bologna

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 from collections import Counter
 
 import pyarrow as pa
@@ -23,6 +25,9 @@ LINES = {
     "time vehicle x y speed": "not a number",
     "5 3 1,5 2.0 3.0": "not a number",
     "5 3 1.0 2.0 fast": "not a number",
+    "5 3 1.0f 2.0 3.0": "not a number",
+    "5d 3 1.0 2.0 3.0": "not a number",
+    "5 3 1.0 0x1p3 3.0": "not a number",
     "5 3 NaN 2.0 3.0": "not finite",
     "5 3 1.0 -Infinity 3.0": "not finite",
     "inf 3 1.0 2.0 3.0": "not finite",
@@ -92,6 +97,9 @@ FCD = """<?xml version="1.0" encoding="UTF-8"?>
     <timestep time="1.00"/>
     <timestep time="2.00">
         <vehicle speed='3.50' y='-2.5' x='1.5' id='c'/>
+        <vehicle id="O'Brien" x="1.00" y="2.00" speed="3.00"/>
+        <vehicle id="O'Hara" x="1.00" y="2.00" speed="3.00"/>
+        <vehicle id='the "fox"' x="1.00" y="2.00" speed="3.00"/>
         <vehicle id="no-speed" x="1.00" y="2.00"/>
         <vehicle x="1.00" y="2.00" speed="3.00"/>
         <vehicle id="lost" x="" y="2.00" speed="3.00"/>
@@ -115,8 +123,11 @@ def test_floating_car_xml_gives_the_same_rows(spark, tmp_path, packed):
     trace = read_positions(spark, path, WORLD)
     assert taken(trace) == [
         (0.0, "a & b", 1.0, 2.0, 3.0),
+        (2.0, "O'Brien", 1.0, 2.0, 3.0),
+        (2.0, "O'Hara", 1.0, 2.0, 3.0),
         (2.0, "c", 1.5, -2.5, 3.5),
         (2.0, "no-speed", 1.0, 2.0, None),
+        (2.0, 'the "fox"', 1.0, 2.0, 3.0),
         (4.0, "d", 1.0, 2.0, 3.0),
     ]
     assert refused(trace) == {
@@ -124,8 +135,19 @@ def test_floating_car_xml_gives_the_same_rows(spark, tmp_path, packed):
         "not a number": 2,
         "not finite": 1,
         "negative time": 1,
-        "half a line": 1,
+        "half a line": 1 if packed else 2,  # a vehicle, and the end of the file
     }
+
+
+@pytest.mark.parametrize("end", ["", "    </timest", '<timestep time="5', "<!-- "])
+def test_floating_car_xml_that_is_cut_between_vehicles_is_told_of(spark, tmp_path, end):
+    whole = '<fcd-export><timestep time="5"><vehicle id="1" x="1" y="2" speed="3"/></timestep>'
+    (tmp_path / "some.xml").write_text(whole + end)
+    trace = read_positions(spark, tmp_path, WORLD)
+    assert taken(trace) == [GOOD]
+    (row,) = rejects(trace).collect()
+    assert (row.reason, row.row) == ("half a line", "the end of the file is missing")
+    assert row.source.endswith("some.xml")
 
 
 def test_floating_car_xml_is_read_in_parts(spark, tmp_path):
@@ -164,12 +186,51 @@ def test_parquet_may_hold_text_and_is_judged_alike(spark, tmp_path):
     assert refused(trace) == expected + Counter(["no vehicle"])
 
 
+def parquet(path, **columns):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"time_s": [5.0], "vehicle": ["1"], "x_m": [1.0], "y_m": [2.0]} | columns), path)
+
+
+@pytest.mark.parametrize("deeper", ["k=1", "plain"])
+def test_parquet_in_folders_of_a_folder_is_read_too(spark, tmp_path, deeper):
+    parquet(tmp_path / "a.parquet")
+    parquet(tmp_path / deeper / "b.parquet", vehicle=["2"])
+    assert [row[1] for row in taken(read_positions(spark, tmp_path, WORLD))] == ["1", "2"]
+
+
+def test_parquet_files_of_other_types_and_columns_are_read_together(spark, tmp_path):
+    parquet(tmp_path / "a.parquet")
+    parquet(tmp_path / "b.parquet", x_m=[1], vehicle=[2], speed_mps=[3])
+    parquet(tmp_path / "c.parquet", y_m=["two"], vehicle=["3"])
+    parquet(tmp_path / "d.parquet", **{"vehicle": [None], "Vehicle": ["b"], "a.b": ["red"]})
+    trace = read_positions(spark, tmp_path, WORLD)
+    assert taken(trace) == [(5.0, "1", 1.0, 2.0, None), (5.0, "2", 1.0, 2.0, 3.0)]
+    assert refused(trace) == {"not a number": 1, "no vehicle": 1}
+
+
+def test_a_folder_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "some.tr").write_text("5 1 1.0 2.0 3.0")
+    scandir = os.scandir
+
+    def denied(place):
+        if str(place).endswith("secret"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(FirelaneError, match="secret: this folder cannot be read: Permission denied"):
+        read_positions(None, tmp_path, WORLD)
+
+
 @pytest.mark.parametrize(
     ("column", "complaint"),
     [
         ({"x_m": None}, "the column x_m is missing; it has time_s, vehicle, y_m"),
         ({"vehicle": None}, "the column vehicle is missing"),
         ({"y_m": [[1.0]]}, "the column y_m holds array<double>, not numbers or text"),
+        ({"speed_mps": [[1.0]]}, "the column speed_mps holds array<double>, not numbers or text"),
+        ({"vehicle": None, "Vehicle": ["a"]}, "the column vehicle is missing; it has time_s, x_m, y_m, Vehicle"),
     ],
 )
 def test_parquet_with_other_columns_is_an_error_that_names_them(spark, tmp_path, column, complaint):
@@ -190,6 +251,8 @@ def test_parquet_with_other_columns_is_an_error_that_names_them(spark, tmp_path,
         ("plain.tr.gz", b"0 1 2 3 4", "not a gzip file"),
         ("half.tr.gz", gzip.compress(b"0 1 2 3 4\n" * 9999)[:30], "cannot be read"),
         ("page.xml", b"<html></html>", "no floating-car data"),
+        ("geo.xml", b'<!-- <fcd-output.geo value="true"/> -->\n<fcd-export/>', "degrees, not metres"),
+        ("cut.parquet", b"PAR1 and no more", "cut.parquet: this is not a whole Parquet file"),
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0", "neither text"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # packed bytes have the time in them

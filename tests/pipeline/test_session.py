@@ -209,12 +209,31 @@ def test_a_failure_inside_spark_is_told_in_one_line_with_its_cause(spark, tmp_pa
     assert not (tmp_path / "out" / "loads").exists()
 
 
+def test_a_mistake_that_spark_finds_prints_nothing_by_itself(spark, capfd):
+    with pytest.raises(Exception, match="nope"):
+        spark.range(1).select("nope")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_master_that_is_none_is_refused():
+    with pytest.raises(FirelaneError, match="nonsense is none; write local, spark://, yarn, k8s://, sc://"):
+        session.start("nonsense")
+
+
+@pytest.mark.slow
+def test_a_master_that_cannot_be_had_is_one_line(tmp_path):
+    done = run("-m", "firelane.cli", "generate", "city", "-o", tmp_path, "--master", "local[many]")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("firelane: Spark did not start on local[many]: ")
+
+
 @pytest.mark.slow
 def test_a_killed_job_leaves_the_table_of_before_and_can_be_run_again(spark, tmp_path):
     place = tmp_path / "city"
     small = City(vehicles=50, zones=9, step_s=7200)
     rows = jobs.city(spark, output=place, city=small).rows_out["positions"]
-    before = {one.name: one.read_bytes() for one in place.rglob("*.parquet")}
+    before = {one.name: one.read_bytes() for one in (place / "positions").rglob("*.parquet")}
     running = subprocess.Popen(
         [
             sys.executable,
@@ -232,17 +251,17 @@ def test_a_killed_job_leaves_the_table_of_before_and_can_be_run_again(spark, tmp
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until(lambda: any(tmp_path.rglob(".city.*.unfinished/**/*.parquet")))
+    until(lambda: any(tmp_path.rglob(".positions.*.unfinished/**/*.parquet")))
     orphans = children(running.pid)
     running.kill()
     running.wait()
-    assert {one.name: one.read_bytes() for one in place.rglob("*.parquet")} == before
+    assert {one.name: one.read_bytes() for one in (place / "positions").rglob("*.parquet")} == before
     jobs.city(spark, output=place, city=small)  # while its Java may still be ending
     until(lambda: not any(map(alive, orphans)))
-    assert {one.name for one in place.rglob("*.parquet")} != before.keys()
+    assert {one.name for one in (place / "positions").rglob("*.parquet")} != before.keys()
     assert pq.read_table(place).num_rows == rows
     jobs.city(spark, output=place, city=small)
-    assert [one.name for one in tmp_path.iterdir()] == ["city"]
+    assert {one.name for one in place.iterdir()} == {"_lock", "positions"}
 
 
 def until(holds, seconds=120):

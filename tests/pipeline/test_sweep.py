@@ -60,7 +60,9 @@ def test_what_is_not_varied_is_as_in_the_scenario():
         ({"orders": "urgent>bulk"}, "does not name every category once"),
         ({"drops": ["1.5"]}, "--drops"),
         ({"drops": ["video=0.5"]}, "there is no category video; there are bulk, none, urgent"),
-        ({"drops": [",".join(map(str, np.arange(0, 1, 0.005)))]}, "points are more than"),
+        ({"drops": [",".join(map(str, np.arange(0, 1, 0.005)))]}, "simulations and predictions are more than"),
+        ({"seeds": 99_999_999_999}, "are more than 10,000,000; vary less"),
+        ({"seeds": 10**30}, "are more than 10,000,000; vary less"),
     ],
 )
 def test_what_cannot_be_varied_is_said_in_one_line(given, complaint):

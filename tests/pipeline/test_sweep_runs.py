@@ -43,7 +43,7 @@ def swept(spark, folder, scenario=SCENARIO, publications=PUBLICATIONS, **varied)
 def test_a_sweep_fills_its_grid_once_and_a_wider_one_adds_to_it(spark, tmp_path):
     from firelane.pipeline.sweep.trial import Trial
 
-    folder = tmp_path / "data of one" / "sweep"
+    folder = tmp_path / "data of [one]" / "sweep"
     first, told = swept(spark, folder, rates="0.5,1", seeds=2)
     points = 2 * 2
     assert (first.trials, first.found, first.rows) == (points * 3, 0, points * 3 * 3)
@@ -80,7 +80,11 @@ def test_a_folder_is_for_one_scenario_and_one_sweep_at_a_time(spark, tmp_path):
         swept(spark, folder, scenario=from_text(TEXT.replace("name: post", "name: other")), publications=7)
     with (folder / "_lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(FirelaneError, match="another sweep is writing"):
+        with pytest.raises(FirelaneError, match="another run is writing"):
+            swept(spark, folder)
+    for half in ('{"scenario_hash": "', "[1]"):
+        (folder / "_about.json").write_text(half)
+        with pytest.raises(FirelaneError, match="this does not say what the sweep was made with"):
             swept(spark, folder)
     (tmp_path / "letter.txt").write_text("Dear")
     with pytest.raises(FirelaneError, match="something else"):

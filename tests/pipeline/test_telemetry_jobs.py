@@ -23,6 +23,7 @@ def tables(folder):
     return {
         one.name: pq.read_table(one).drop_columns([] if one.name == "rejects" else ["day"]).to_pylist()
         for one in folder.iterdir()
+        if one.is_dir()
     }
 
 
@@ -134,5 +135,55 @@ def test_a_clock_that_was_wrong_does_not_fill_the_disk_with_minutes(spark, tmp_p
 
 def test_a_folder_without_records_is_refused(spark, tmp_path):
     (tmp_path / "in").mkdir()
-    with pytest.raises(FirelaneError, match="there are no Parquet files with membership records here"):
+    with pytest.raises(FirelaneError, match="there are no Parquet files with membership in them here"):
         subscriptions(spark, source=tmp_path / "in", output=tmp_path / "out")
+
+
+def test_without_one_good_record_tables_are_empty_and_all_is_told(spark, tmp_path):
+    write(tmp_path / "in" / "one.parquet", delivery_table([delivery(1, outcome="eaten"), delivery(2, weight=-1.0)]))
+    result = deliveries(spark, source=tmp_path / "in", output=tmp_path / "out", window_s=60)
+    assert (result.rows_in, result.rows_out, result.notes) == (2, {"metrics": 0, "loads": 0}, ())
+    assert result.rejects == {"outcome is unknown": 1, "weight is not above 0": 1}
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_the_one_that_is_read(spark, tmp_path):
+    write(tmp_path / "in [x]" / "one.parquet", delivery_table([delivery(1), delivery(2)]))
+    write(tmp_path / "in x" / "one.parquet", delivery_table([delivery(number) for number in range(5)]))
+    assert deliveries(spark, source=tmp_path / "in [x]", output=tmp_path / "out [x]").rows_in == 2
+    assert (tmp_path / "out [x]" / "loads").is_dir()
+
+
+def test_a_name_that_spark_cannot_read_is_one_line(spark, tmp_path):
+    write(tmp_path / "in" / "12:00.parquet", delivery_table([delivery(1)]))
+    with pytest.raises(FirelaneError, match=r"12:00.parquet: Spark cannot read names with a colon in them"):
+        deliveries(spark, source=tmp_path / "in", output=tmp_path / "out")
+
+
+def test_columns_with_a_dot_or_that_differ_in_case_harm_nobody(spark, tmp_path):
+    more = delivery_table([delivery(1), delivery(2, outcome="eaten")])
+    for name in ("a.b", "Topic", "`x`", "source"):
+        more = more.append_column(name, pa.array(["red", "blue"]))
+    write(tmp_path / "in" / "one.parquet", more)
+    result = deliveries(spark, source=tmp_path / "in", output=tmp_path / "out")
+    assert (result.rows_out["loads"], result.rejects) == (1, {"outcome is unknown": 1})
+    (refused,) = tables(tmp_path / "out")["rejects"]
+    assert refused["source"].endswith("one.parquet")
+    assert '"a.b":"blue"' in refused["row"] or len(refused["row"]) == 300
+
+
+def test_delays_longer_than_a_year_are_refused(spark, tmp_path):
+    year_us = 366 * 86_400 * 1_000_000
+    rows = [delivery(1, delay_us=2**62), delivery(2, delay_us=year_us + 1), delivery(3, delay_us=year_us)]
+    write(tmp_path / "in" / "one.parquet", delivery_table(rows))
+    result = deliveries(spark, source=tmp_path / "in", output=tmp_path / "out")
+    assert result.rejects == {"delay_us is negative or longer than a year": 2}
+
+
+def test_jobs_do_not_replace_the_tables_of_each_other(spark, tmp_path):
+    write(tmp_path / "deliveries" / "one.parquet", delivery_table([delivery(1)]))
+    write(tmp_path / "membership" / "one.parquet", membership_table([(1, 0, "ann", "a", "subscribe")]))
+    deliveries(spark, source=tmp_path, output=tmp_path / "out")
+    before = tables(tmp_path / "out")
+    with pytest.raises(FirelaneError, match="out/loads: this table is of the job deliveries"):
+        subscriptions(spark, source=tmp_path, output=tmp_path / "out")
+    assert tables(tmp_path / "out") == before

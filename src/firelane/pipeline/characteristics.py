@@ -17,41 +17,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from firelane.arrays import Floats
 from firelane.errors import FirelaneError
-from firelane.pipeline import writing
-from firelane.pipeline.reading import literally
-from firelane.pipeline.schemas import LOADS, OVER_TIME, REJECTS, fitted
+from firelane.pipeline.schemas import LOADS, OVER_TIME, fitted
 from firelane.pipeline.tails import CLOSEST, Fit, Sizes, lognormal_log_share, may_be_pareto, pareto_log_share
+from firelane.pipeline.telemetry import first_fault, known
+from firelane.pipeline.writing import Output
 from firelane.plots import COLOURS, figure, save_figure
 from firelane.scenario.save import write_whole
 
 LARGEST = 5  # topics that are shown one by one
 
 
-def read_loads(spark: SparkSession, source: Path) -> tuple[DataFrame, DataFrame]:
-    """Loads with any subscribers, from the folder of a job or of its loads, or from a file; and the rows without."""
-    place = source / "loads" if (source / "loads").is_dir() else source
-    if not place.exists():
-        raise FirelaneError(f"{source}: there is no such file or folder; name one with loads in it")
-    if place.is_dir() and not any(place.rglob("[!._]*.parquet")):
-        raise FirelaneError(f"{source}: there are no loads here; name what `firelane pipeline positions` wrote")
-    read = spark.read.parquet(literally(place))
-    for name in ("time_s", "topic", "subscribers"):
-        if name not in read.columns:
-            raise FirelaneError(f"{source}: the column {name} is missing; it has {', '.join(read.columns)}")
-    usable = sf.coalesce(
-        sf.col("time_s").isNotNull() & sf.col("topic").isNotNull() & (sf.col("subscribers") > 0), sf.lit(False)
+def load_fault() -> Column:
+    """Why a load cannot be used; null if it can."""
+    return first_fault(
+        {
+            "time_s is no number": sf.col("time_s").isNull(),
+            "no topic": sf.col("topic").isNull(),
+            "subscribers is not above 0": ~known(sf.col("subscribers") > 0),
+        }
     )
-    refused = read.where(~usable).select(
-        sf.col("_metadata.file_path").alias("source"),
-        sf.lit("no subscribers").alias("reason"),
-        sf.to_json(sf.struct(*read.columns)).alias("row"),
-    )
-    return fitted(read.where(usable), LOADS), fitted(refused, REJECTS)
+
+
+def twice(loads: DataFrame) -> tuple[str, ...]:
+    """What to say of topics that are more than once in a step, as when the loads of two runs lie in one folder."""
+    often = loads.groupBy("time_s", "topic").count().where("count > 1").count()
+    return (f"{often:,} times a topic is in a step more than once, and counts each time",) if often else ()
 
 
 def over_time(loads: DataFrame) -> DataFrame:
@@ -78,6 +73,10 @@ def largest(loads: DataFrame, most: int = LARGEST) -> DataFrame:
 def sizes(loads: DataFrame) -> Sizes:
     """How often a topic had so many subscribers in a step."""
     counted = loads.groupBy("subscribers").count().orderBy("subscribers").toArrow()
+    if not counted.num_rows:
+        raise FirelaneError(
+            "no row has a time, a topic and subscribers; name what `positions` or `subscriptions` wrote"
+        )
     return Sizes(size=counted["subscribers"].to_numpy().astype(np.int64), count=counted["count"].to_numpy())
 
 
@@ -97,12 +96,12 @@ def fit_table(fits: list[Fit]) -> pa.Table:
     return pa.Table.from_pylist([asdict(one) for one in fits], schema=schema)
 
 
-def write_small(spark: SparkSession, table: pa.Table, folder: Path) -> int:
+def write_small(spark: SparkSession, table: pa.Table, name: str, output: Output) -> int:
     """Write a table of few rows, as Parquet like all others and beside it as CSV; the number of rows."""
-    rows = writing.write(spark.createDataFrame(table).coalesce(1), folder)
+    rows = output.write(name, spark.createDataFrame(table).coalesce(1))
     text = io.BytesIO()
     csv.write_csv(table, text)
-    write_whole(folder.with_suffix(".csv"), text.getvalue())
+    write_whole(output.folder / f"{name}.csv", text.getvalue())
     return rows
 
 

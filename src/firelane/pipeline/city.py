@@ -30,6 +30,7 @@ MORNING_S, MORNING_SPREAD_S = 8 * 3600.0, 3600.0
 EVENING_S, EVENING_SPREAD_S = 17.5 * 3600.0, 4500.0
 EARLY_S, LATE_S = 2 * 3600.0, 3 * 3600.0  # the most that one is there before it sets out and after it is back
 DAY_S = 86_400
+MOST_ZONES = 100_000
 MOST_SEED = 2**63 - 1
 ROWS_IN_A_TASK = 2_000_000
 _MOST_ROWS = 2**62
@@ -51,8 +52,12 @@ class City:
 
     def __post_init__(self) -> None:
         for name in ("vehicles", "hours", "zones", "zone_m", "step_s"):
-            if not getattr(self, name) > 0:
-                raise FirelaneError(f"{name}: {getattr(self, name):g} is too few for a city; it must be more than 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise FirelaneError(
+                    f"{name}: {getattr(self, name):g} makes no city; it must be more than 0, and finite"
+                )
+        if self.zones > MOST_ZONES:
+            raise FirelaneError(f"zones: {self.zones} are too many; there may be {MOST_ZONES}")
         if not 0 <= self.seed <= MOST_SEED:
             raise FirelaneError(f"seed: {self.seed} is out of range; it goes from 0 to {MOST_SEED}")
         if self.vehicles * self.steps > _MOST_ROWS:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firelane.errors import FirelaneError
+from firelane.pipeline.files import files_in
 
 TEXT = "text"
 FCD = "SUMO floating-car XML"
@@ -43,10 +44,19 @@ def look(place: Path) -> Input:
     return Input(place=place, format=kind, files=tuple(files), zipped=zipped)
 
 
+def cut_off(file: Path) -> bool:
+    """Whether floating-car XML does not end as it should; Spark itself complains of a packed file that does not."""
+    if file.suffix == ".gz":
+        return False
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - _LOOKED_AT))
+        return b"</fcd-export" not in opened.read()
+
+
 def _files(place: Path) -> list[Path]:
-    """The files of a trace that have anything in them; names that begin with a dot or underscore are not data."""
+    """The files of a trace that have anything in them."""
     if place.is_dir():
-        inside = [one for one in sorted(place.rglob("*")) if one.is_file() and not _hidden(one.relative_to(place))]
+        inside = files_in(place)
         if not inside:
             raise FirelaneError(f"{place}: there are no files in this folder; name one with a trace in it")
     elif place.exists():
@@ -57,10 +67,6 @@ def _files(place: Path) -> list[Path]:
     if not filled:
         raise FirelaneError(f"{place}: there is nothing in it; name a trace with at least one row")
     return filled
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _format(file: Path) -> str:
@@ -85,6 +91,8 @@ def _kind(head: bytes, file: Path) -> str:
     if head.startswith(b"PAR1"):
         return PARQUET
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
+        if b'fcd-output.geo value="true"' in head:
+            raise FirelaneError(f"{file}: these positions are degrees, not metres; leave --fcd-output.geo away")
         if b"<fcd-export" in head or b"<timestep" in head:
             return FCD
         raise FirelaneError(f"{file}: this XML is no floating-car data; write some with `sumo --fcd-output`")

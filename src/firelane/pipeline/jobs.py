@@ -12,8 +12,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from firelane.errors import FirelaneError
 from firelane.pipeline import writing
-from firelane.pipeline.schemas import DELIVERIES, MEMBERSHIP
+from firelane.pipeline.schemas import DELIVERIES, LOADS, MEMBERSHIP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from firelane.pipeline.reading import Bounds
     from firelane.pipeline.records import Records
     from firelane.pipeline.sweep.grid import Grid
+    from firelane.pipeline.writing import Output
     from firelane.scenario.model import Scenario
+
+REFUSED = "rejects"  # the table of what a job could not use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,7 @@ class JobResult:
 
     job: str
     output: Path
-    rows_in: int = 0
+    rows_in: int | None = None
     rows_out: Mapping[str, int]
     rejects: Mapping[str, int] = field(default_factory=dict)
     seconds: float
@@ -45,8 +49,8 @@ class JobResult:
         """All of it in one line, for people."""
         written = ", ".join(f"{rows:,} {table}" for table, rows in self.rows_out.items())
         refused = ", ".join(f"{rows:,} {reason}" for reason, rows in self.rejects.items())
-        rejects = f"{sum(self.rejects.values()):,} rejects" + (f" ({refused})" if refused else "")
-        counts = (f"{self.rows_in:,} rows in", written, rejects) if self.rows_in else (written,)
+        rejects = _counted(sum(self.rejects.values()), "reject") + (f" ({refused})" if refused else "")
+        counts = (written,) if self.rows_in is None else (_counted(self.rows_in, "row") + " in", written, rejects)
         done = f"{self.job}: {', '.join(counts)}, {self.seconds:.1f} s; in {self.output}"
         return "; ".join((done, *self.notes))
 
@@ -79,24 +83,23 @@ def positions(
     from firelane.pipeline import reading
 
     began_s = perf_counter()
+    writing.refuse_inside(output, source)
     judged = reading.read_positions(spark, source, grid.reach.within(bounds) if bounds else grid.reach)
     seen = Observation()
     counted = zones.counted(judged, grid).observe(seen, *(one.alias(name) for name, one in zones.passing().items()))
     tables = {"loads": zones.loads(counted, grid)}
     if changes:
         tables["changes"] = zones.changes(reading.good(judged), grid)
-    else:
-        writing.remove(output / "changes")
-    rows_out = {
-        name: writing.write(zones.by_day(table), output / name, partition_by=["day"]) for name, table in tables.items()
-    }
     refused = reading.rejects(judged)  # a second look at the trace, if there are any
+    with writing.reserved(output, "positions", ("loads", "changes", REFUSED)) as out:
+        rows_out = {name: out.write(name, zones.by_day(table), partition_by=["day"]) for name, table in tables.items()}
+        rejects = _written_rejects(refused if seen.get["refused"] else refused.limit(0), out)
     return JobResult(
         job="positions",
         output=output,
         rows_in=seen.get["rows"],
         rows_out=rows_out,
-        rejects=_written_rejects(refused if seen.get["refused"] else refused.limit(0), output),
+        rejects=rejects,
         seconds=perf_counter() - began_s,
     )
 
@@ -106,17 +109,23 @@ def city(spark: SparkSession, *, output: Path, city: City) -> JobResult:
     from firelane.pipeline.city import by_hour, trace
 
     began_s = perf_counter()
-    rows = writing.write(by_hour(trace(spark, city)), output, partition_by=["hour"])
+    with writing.reserved(output, "city", ("positions",)) as out:
+        rows = out.write("positions", by_hour(trace(spark, city)), partition_by=["hour"])
+        if not rows:
+            raise FirelaneError("no vehicle was on the road in these hours; ask for more vehicles, or more hours")
     return JobResult(job="city", output=output, rows_out={"positions": rows}, seconds=perf_counter() - began_s)
 
 
 def characteristics(spark: SparkSession, *, source: Path, output: Path) -> JobResult:
     """What loads look like, as tables and pictures: sizes over time, their distribution, a Pareto tail fitted to it."""
     from firelane.pipeline import characteristics as looks
+    from firelane.pipeline.records import place_of, read_records
     from firelane.pipeline.tails import fits
 
     began_s = perf_counter()
-    loads, refused = looks.read_loads(spark, source)
+    writing.refuse_inside(output, place_of(source, "loads"))
+    read = read_records(spark, source, "loads", LOADS, looks.load_fault())
+    loads = read.good
     counted = looks.sizes(loads)
     made = fits(counted)
     tables = {
@@ -125,18 +134,19 @@ def characteristics(spark: SparkSession, *, source: Path, output: Path) -> JobRe
         "distribution": looks.distribution(counted, made),
         "fits": looks.fit_table(made),
     }
-    rejects = _written_rejects(refused, output)
-    rows_out = {name: looks.write_small(spark, table, output / name) for name, table in tables.items()}
-    looks.draw_over_time(tables["over_time"], tables["largest"], output / "over_time.png")
-    looks.draw_distribution(tables["distribution"], made, output / "distribution.png")
+    with writing.reserved(output, "characteristics", (*tables, REFUSED)) as out:
+        rejects = _written_rejects(read.rejects, out)
+        rows_out = {name: looks.write_small(spark, table, name, out) for name, table in tables.items()}
+        looks.draw_over_time(tables["over_time"], tables["largest"], output / "over_time.png")
+        looks.draw_distribution(tables["distribution"], made, output / "distribution.png")
     return JobResult(
         job="characteristics",
         output=output,
-        rows_in=int(counted.count.sum()) + sum(rejects.values()),
+        rows_in=read.count,
         rows_out=rows_out,
         rejects=rejects,
         seconds=perf_counter() - began_s,
-        notes=(looks.in_short(made),),
+        notes=(looks.in_short(made), *looks.twice(loads)),
     )
 
 
@@ -146,9 +156,10 @@ def deliveries(spark: SparkSession, *, source: Path, output: Path, window_s: flo
     from pyspark.sql import functions as sf
 
     from firelane.pipeline import telemetry
-    from firelane.pipeline.records import read_records
+    from firelane.pipeline.records import place_of, read_records
 
     began_s = perf_counter()
+    writing.refuse_inside(output, place_of(source, "deliveries"))
     read = read_records(spark, source, "deliveries", DELIVERIES, telemetry.delivery_fault())
     records = telemetry.once(telemetry.timed(read.good))
     passing = Observation()
@@ -158,17 +169,19 @@ def deliveries(spark: SparkSession, *, source: Path, output: Path, window_s: flo
         "loads": telemetry.topic_loads(records, window_s=window_s),
     }
     result = _telemetry_result("deliveries", read, tables, output, began_s)
-    twins = read.count - sum(result.rejects.values()) - passing.get["records"]
+    records_seen = passing.get["records"] if result.rows_out["metrics"] else 0  # of no rows Spark observes nothing
+    twins = read.count - sum(result.rejects.values()) - records_seen
     return replace(result, notes=telemetry.twins_note(twins))
 
 
 def subscriptions(spark: SparkSession, *, source: Path, output: Path) -> JobResult:
     """Membership records to loads: the distinct clients subscribed to each filter, per minute."""
     from firelane.pipeline import membership
-    from firelane.pipeline.records import read_records
+    from firelane.pipeline.records import place_of, read_records
     from firelane.pipeline.telemetry import once
 
     began_s = perf_counter()
+    writing.refuse_inside(output, place_of(source, "membership"))
     plausible = read_records(spark, source, "membership", MEMBERSHIP, membership.membership_fault()).good
     fault = membership.membership_fault(membership.middle_us(plausible))
     read = read_records(spark, source, "membership", MEMBERSHIP, fault)
@@ -194,11 +207,14 @@ def sweep(
     return JobResult(
         job="sweep",
         output=output,
-        rows_in=done.trials,
         rows_out={"sweep": done.rows},
         seconds=perf_counter() - began_s,
-        notes=(f"{done.found:,} of the {done.trials:,} were there before",) if done.found else (),
+        notes=(f"{_counted(done.trials, 'trial')}, {done.found:,} of them there before",),
     )
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _telemetry_result(
@@ -207,10 +223,9 @@ def _telemetry_result(
     """Write tables by day, and the rejects."""
     from firelane.pipeline.telemetry import with_day
 
-    rows_out = {
-        name: writing.write(with_day(table), output / name, partition_by=["day"]) for name, table in tables.items()
-    }
-    rejects = _written_rejects(read.rejects, output)
+    with writing.reserved(output, job, (*tables, REFUSED)) as out:
+        rows_out = {name: out.write(name, with_day(table), partition_by=["day"]) for name, table in tables.items()}
+        rejects = _written_rejects(read.rejects, out)
     return JobResult(
         job=job,
         output=output,
@@ -221,10 +236,10 @@ def _telemetry_result(
     )
 
 
-def _written_rejects(rejects: DataFrame, output: Path) -> dict[str, int]:
+def _written_rejects(rejects: DataFrame, output: Output) -> dict[str, int]:
     """Write what could not be used; how many there are of each reason."""
     from pyarrow.parquet import read_table
 
-    writing.write(rejects, output / "rejects")
-    counted = read_table(output / "rejects", columns=["reason"])["reason"].value_counts().to_pylist()
+    output.write(REFUSED, rejects)
+    counted = read_table(output.folder / REFUSED, columns=["reason"])["reason"].value_counts().to_pylist()
     return {one["values"]: one["counts"] for one in sorted(counted, key=lambda one: one["values"])}

@@ -18,6 +18,7 @@ from firelane.pipeline.reading import Bounds
 from firelane.pipeline.schemas import CHANGES, LOADS, fitted
 
 SMALLEST_M = 1.0
+FARTHEST_M = 1e9  # of an origin: a double still tells millimetres there
 LAST_S = 2**32  # no time is later: it is in the year 2106
 _REFUSED = -1  # in the place of zone and step
 
@@ -35,7 +36,9 @@ class Grid:
         if self.side_m < SMALLEST_M:
             raise FirelaneError(f"zones of {self.side_m:g} m are too small; make them {SMALLEST_M:g} m or more")
         if not 1 <= self.window_s <= LAST_S:
-            raise FirelaneError("a window is a second or more")
+            raise FirelaneError(f"a window is from 1 to {LAST_S} seconds long")
+        if max(abs(self.west_m), abs(self.south_m)) > FARTHEST_M:
+            raise FirelaneError(f"the origin of zones is in metres, at most {FARTHEST_M:g} from 0, 0")
 
     def column(self) -> Column:
         """In which column of zones a position is, from west to east."""

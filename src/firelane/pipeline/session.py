@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "local[*]"
 CONNECT = "sc://"
+MASTERS = ("local", "spark://", "yarn", "k8s://", CONNECT)  # how the address of one begins
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -26,7 +27,7 @@ _SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # as the exchange writes it
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.caseSensitive": "true",  # as files are: they may have columns that only differ in it
 }
 _EMBEDDED_SETTINGS = {
     "spark.driver.memory": "4g",
@@ -38,6 +39,7 @@ _DRIVER_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIETLY}",
 }
+_TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they tell every error, with the stacks of Java
 # A Java exception as it is printed, without its class and Spark's own classification.
 _THROWN = re.compile(r"(?:: |Caused by: )?[\w.$]+(?:Exception|Error): (?:\[[A-Z_.]+\] )?(.*?)(?: SQLSTATE: \w+)?$")
 
@@ -62,9 +64,14 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session that the caller ends."""
     require_spark()
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for name in _TALKATIVE:
+        PySparkLogger.getLogger(name).disabled = True
     where = master or EMBEDDED
+    if not where.startswith(MASTERS):
+        raise FirelaneError(f"--master: {where} is none; write {', '.join(MASTERS)} and what Spark wants after it")
     builder = SparkSession.builder.appName("firelane")
     if where.startswith(CONNECT):
         builder = builder.remote(where)

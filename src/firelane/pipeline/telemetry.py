@@ -22,6 +22,7 @@ from firelane.scenario.model import MOST_PRIORITIES
 DELIVERED = "delivered"
 UNKNOWN = ""  # the subscriber, filter or topic of records that were folded under a flood; no real one is empty
 LAST_US = 253_402_300_799_999_999  # the end of the year 9999
+MOST_DELAY_US = 366 * 86_400 * 1_000_000
 
 _KEYS = ("window_start", "window_s", "subscriber", "filter", "priority")
 _DROPPED = tuple(f"dropped_{reason}" for reason in DROP_REASONS)
@@ -38,7 +39,7 @@ def delivery_fault() -> Column:
             "ingress_us is no time": ~known(sf.col("ingress_us").between(0, LAST_US)),
             f"priority is not from 0 to {lowest}": ~known(sf.col("priority").between(0, lowest)),
             "wire_bytes is missing or negative": ~known(sf.col("wire_bytes") >= 0),
-            "delay_us is negative": sf.col("delay_us") < 0,
+            "delay_us is negative or longer than a year": ~sf.col("delay_us").between(0, MOST_DELAY_US),
             "outcome is unknown": ~known(sf.col("outcome").isin(DELIVERED, *DROP_REASONS)),
             "weight is not above 0": ~known((weight > 0) & (weight < float("inf"))),
         }

@@ -1,47 +1,85 @@
 """Tables out: folders of Parquet files that appear whole, and are replaced whole when a job runs again.
 
+    with reserved(folder, "positions", ("loads", "changes")) as output:
+        output.write("loads", table)                  # `changes` of the run before go, as they are not written
+
 A table is written beside its place, as `.NAME.NUMBER.unfinished`, and moved there when Spark is done. So a job that is
 killed leaves the table of the run before, and beside it a folder that its name tells apart from a finished one. The
 next run clears it away and uses another name, as the Java of the one that was killed may go on for a moment.
+A table has its job's name in it: what another job or somebody else wrote is not replaced.
 The folder must be in a file system that all machines of a cluster share.
 """
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firelane.errors import FirelaneError
+from firelane.pipeline.files import to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FINISHED = "_SUCCESS"  # Spark's mark in a folder that it has written whole
+LOCK, JOB = "_lock", "_job"  # readers of tables pass over names like these
 
 
-def write(table: DataFrame, folder: Path, *, partition_by: Sequence[str] = ()) -> int:
-    """Write the table in place of whatever an earlier run wrote to this folder; the number of rows in it."""
-    refuse_others(folder)
-    beside = folder.absolute().parent / f".{folder.name}.{secrets.token_hex(4)}.unfinished"
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A folder that one job has for its tables."""
+
+    folder: Path
+    job: str
+    written: set[str] = field(default_factory=set)
+
+    def write(self, name: str, table: DataFrame, *, partition_by: Sequence[str] = ()) -> int:
+        """Write the table in place of the one that an earlier run wrote; the number of rows in it."""
+        beside = self.folder / f".{name}.{secrets.token_hex(4)}.unfinished"
+        try:
+            table.write.partitionBy(*partition_by).parquet(to_write(beside))
+            (beside / JOB).write_text(f"{self.job}\n")
+            rows = count(beside)
+            _move(beside, self.folder / name)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        self.written.add(name)
+        return rows
+
+
+@contextmanager
+def reserved(folder: Path, job: str, tables: Sequence[str]) -> Iterator[Output]:
+    """The folder for these tables of a job; those that are not written go, unless it fails."""
+    with locked(folder):
+        for name in tables:
+            _refuse_others(folder / name, job)
+            for left in folder.glob(f".{glob.escape(name)}.*.unfinished"):
+                shutil.rmtree(left, ignore_errors=True)
+        output = Output(folder, job)
+        yield output
+        for name in set(tables) - output.written:
+            _clear(folder / name)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, for this process alone."""
     try:
-        for left in beside.parent.glob(f".{glob.escape(folder.name)}.*.unfinished"):
-            shutil.rmtree(left, ignore_errors=True)
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        # Static: under Spark's dynamic mode a partition that is no longer in the table would stay.
-        writer = table.write.option("partitionOverwriteMode", "static").mode("overwrite")
-        writer.partitionBy(*partition_by).parquet(f"file://{beside}")
-        rows = count(beside)
-        _move(beside, folder.absolute())
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+    except BlockingIOError:
+        raise FirelaneError(f"{folder}: another run is writing to this folder; wait for it, or name another") from None
     except OSError as problem:
-        raise FirelaneError(f"{folder}: cannot write the table: {problem.strerror or problem}") from None
-    except BaseException:
-        _clear(beside)
-        raise
-    return rows
+        where, why = problem.filename or folder, problem.strerror or problem
+        raise FirelaneError(f"{where}: cannot be written: {why}; name another folder, or make room") from None
 
 
 def count(folder: Path) -> int:
@@ -51,20 +89,22 @@ def count(folder: Path) -> int:
     return sum(read_metadata(file).num_rows for file in folder.rglob("[!._]*.parquet"))
 
 
-def remove(folder: Path) -> None:
-    """Take away a table that an earlier run wrote and this one does not."""
-    refuse_others(folder)
-    _clear(folder)
+def refuse_inside(output: Path, source: Path) -> None:
+    """An error, if what a job writes would be part of what it reads."""
+    if output.resolve().is_relative_to(source.resolve()):
+        raise FirelaneError(f"{output}: this is where the input is; name a folder outside of {source} for the tables")
 
 
-def refuse_others(folder: Path) -> None:
-    """An error, if there is something in the way that is not a table of ours and would be lost."""
-    if folder.is_dir():
-        if (folder / FINISHED).exists() or not any(folder.iterdir()):
-            return
-        raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
-    if folder.exists():
+def _refuse_others(folder: Path, job: str) -> None:
+    """An error, if there is something in the way that is not a table of this job and would be lost."""
+    if folder.exists() and not folder.is_dir():
         raise FirelaneError(f"{folder}: this is a file; tables are written to folders, name another")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / JOB).exists():
+        raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
+    if (owner := (folder / JOB).read_text().strip()) != job:
+        raise FirelaneError(f"{folder}: this table is of the job {owner}; name another folder for those of {job}")
 
 
 def _move(beside: Path, place: Path) -> None:

@@ -21,7 +21,7 @@ from firelane.units import BANDWIDTH, SHARE, WEIGHT
 
 NO_CATEGORY = "none"
 ALL_ORDERS = "all"
-MOST_POINTS = 1_000_000
+MOST_TRIALS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def make_grid(
         raise FirelaneError(
             f"{len(names)} categories need as many classes; raise priorities, now {scenario.priorities}"
         )
-    if orders == ALL_ORDERS and factorial(len(names)) > MOST_POINTS:
+    if orders == ALL_ORDERS and factorial(len(names)) > MOST_TRIALS:
         raise FirelaneError(f"--orders: {len(names)} categories have too many orders; name those to try")
     grid = Grid(
         rate_factors=_numbers("--rates", _factor, rates),
@@ -100,8 +100,10 @@ def make_grid(
     )
     if bandwidths is not None and not _bottlenecks(scenario):
         raise FirelaneError("--bandwidths: no link of this scenario has a bandwidth that could be varied")
-    if len(grid) > MOST_POINTS:
-        raise FirelaneError(f"{len(grid):,} points are more than {MOST_POINTS:,}; vary less at a time")
+    if (trials := len(grid) * (seeds + 1)) > MOST_TRIALS:
+        raise FirelaneError(
+            f"{trials:,} simulations and predictions are more than {MOST_TRIALS:,}; vary less at a time"
+        )
     return grid
 
 

@@ -9,7 +9,6 @@ the table.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import re
@@ -30,13 +29,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from firelane.errors import FirelaneError
 from firelane.pipeline import writing
+from firelane.pipeline.files import to_read, to_write
 from firelane.pipeline.schemas import SWEEP
 from firelane.pipeline.sweep.grid import Grid, Point
 from firelane.pipeline.sweep.trial import Trial
 from firelane.scenario.model import Scenario
 from firelane.scenario.save import write_whole
 
-ABOUT, LOCK = "_about.json", "_lock"  # readers of tables pass over names like these
+ABOUT = "_about.json"  # readers of tables pass over names like these
 TRIALS_A_TASK = 32  # a task in Python costs a tenth of a second by itself
 LEAST_TASKS, TASKS_A_CORE = 16, 4  # in a chunk
 KEY = ("link_bps", "rate_factor", "order", "drops", "seed")
@@ -102,20 +102,13 @@ def _keep(rows: DataFrame, folder: Path, name: str) -> None:
     """Write rows beside the table, and make them part of it when they are whole."""
     draft = folder / f".{name}-{secrets.token_hex(4)}"  # the Java of a killed sweep may go on for a moment
     try:
-        rows.write.mode("overwrite").parquet(_address(draft))
+        rows.write.parquet(to_write(draft))
         draft.rename(folder / f"chunk={name}")
     except PySparkException as problem:
         told = re.search(r"firelane\.errors\.\w+: (.*)", str(problem))
         if told is None:
             raise
         raise FirelaneError(told[1]) from None
-    except OSError as problem:
-        raise FirelaneError(f"{folder}: cannot write the table: {problem.strerror or problem}") from None
-
-
-def _address(folder: Path) -> str:
-    """The folder as Spark takes it, wherever its files are by default: not percent-encoded, as other addresses are."""
-    return f"file://{folder.absolute()}"
 
 
 def _keys(grid: Grid) -> Iterator[tuple[Any, ...]]:
@@ -169,26 +162,19 @@ def _done(spark: SparkSession, folder: Path) -> set[tuple[Any, ...]]:
     """The points and seeds that are in the table."""
     if not any(folder.glob("chunk=*")):
         return set()
-    return {tuple(row) for row in spark.read.parquet(_address(folder)).select(*KEY).distinct().collect()}
+    return {tuple(row) for row in spark.read.parquet(to_read(folder)).select(*KEY).distinct().collect()}
 
 
 @contextmanager
 def _reserved(folder: Path, about: dict[str, Any]) -> Iterator[None]:
     """The folder for this sweep alone, without the halves that a killed one left."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / ABOUT).exists() and any(one.name != LOCK for one in folder.iterdir()):
+    with writing.locked(folder):
+        if not (folder / ABOUT).exists() and any(one.name != writing.LOCK for one in folder.iterdir()):
             raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
-        with (folder / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _same(folder, about)
-            for draft in folder.glob(".*/"):
-                shutil.rmtree(draft, ignore_errors=True)
-            yield
-    except BlockingIOError:
-        raise FirelaneError(
-            f"{folder}: another sweep is writing to this folder; wait for it, or name another"
-        ) from None
+        _same(folder, about)
+        for draft in folder.glob(".*/"):
+            shutil.rmtree(draft, ignore_errors=True)
+        yield
 
 
 def _same(folder: Path, about: dict[str, Any]) -> None:
@@ -196,6 +182,11 @@ def _same(folder: Path, about: dict[str, Any]) -> None:
     file = folder / ABOUT
     if not file.exists():
         write_whole(file, json.dumps(about) + "\n")
-    elif (before := json.loads(file.read_text())) != about:
+        return
+    try:
+        before = dict(json.loads(file.read_text()))
+    except (ValueError, TypeError):
+        raise FirelaneError(f"{file}: this does not say what the sweep was made with; name another folder") from None
+    if before != about:
         what = " and ".join(name.replace("_", " ") for name in about if before.get(name) != about[name])
         raise FirelaneError(f"{folder}: this sweep was made with another {what}; name another folder, or empty it")
