@@ -25,6 +25,7 @@ from firelane.pipeline.watch.folding import folded, topic_counts
 from firelane.pipeline.watch.telling import Alert, Teller, alert_id
 
 RECORDS, REJECTS = "records", "rejects"
+TABLES = ("metrics", "loads", REJECTS, "alerts")
 _REJECTS = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("source", "reason", "row")),
@@ -145,7 +146,7 @@ class FilesLooked:
     def look(self) -> list[str]:
         """What is wrong with the new ones."""
         found = []
-        for file in sorted(set(self._folder.rglob("[!._]*.parquet")) - self._looked):
+        for file in sorted(arriving.record_files(self._folder) - self._looked):
             self._looked.add(file)
             reason = arriving.unusable(file)
             if reason is not None:

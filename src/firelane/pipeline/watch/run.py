@@ -21,7 +21,7 @@ from rich.table import Table
 from firelane.pipeline.mqtt.address import SCHEMES, Address
 from firelane.pipeline.session import session
 from firelane.pipeline.watch.arriving import records_folder
-from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, greet, watching
+from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, prepare, watching
 from firelane.scenario import load
 from firelane.units import si
 
@@ -40,14 +40,15 @@ class Tally:
     newest: str | None = None  # time of a record
     waiting_bytes: int = 0  # in the log
     writer: dict[str, Any] = field(default_factory=dict)  # what the writer of the log says
-    _batch: int = -1
+    _looked: set[str] = field(default_factory=set)  # when that began which was looked at
 
     def look(self, running: Watching) -> None:
-        """Add what is new."""
-        for one in running.queries[0].recentProgress:
-            if one["batchId"] > self._batch:
-                self._batch = one["batchId"]
+        """Add what is new: batches, and in silence now and then that there is none, under the next one's number."""
+        recent = {one["timestamp"]: one for one in running.queries[0].recentProgress}
+        for began, one in recent.items():
+            if began not in self._looked:
                 self._add(one)
+        self._looked = set(recent)
 
     def _add(self, progress: Any) -> None:
         self.rows += progress["numInputRows"] // SCANS
@@ -85,7 +86,7 @@ def run(
             alerts_topic=alerts_topic,
             away_s=AWAY_S if output else SHORT_AWAY_S,
         )
-        greet(watch)  # before Spark, which takes its time
+        prepare(watch)  # before Spark, which takes its time
         facts = _watch(watch, master, seconds, quiet)
     return {**facts, "output": None if output is None else str(output)}
 

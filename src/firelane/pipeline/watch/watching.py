@@ -8,7 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,17 @@ class Watch:
         return self.output / ".watch"
 
     @property
+    def settings_file(self) -> Path:
+        """The file of the settings that it was begun with."""
+        return self.kept / "settings.json"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What cannot change for an output."""
+        source = str(self.source.absolute()) if isinstance(self.source, Path) else "mqtt"
+        return {"source": source, "window_s": self.window_s, "late_s": self.late_s, "topic": self.topic}
+
+    @property
     def client_id(self) -> str:
         """The same for the same output and for no other: by it the broker knows what it keeps for whom."""
         place = f"{socket.gethostname()} {self.output.absolute()}"
@@ -100,7 +111,7 @@ class Watching:
 @contextmanager
 def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], None]) -> Iterator[Watching]:
     """Watch until the block ends."""
-    greet(watch)
+    prepare(watch)
     with _claimed(spark, watch):
         _forget_alerts(watch)
         teller = Teller(
@@ -124,8 +135,10 @@ def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], Non
             running.end()
 
 
-def greet(watch: Watch) -> None:
-    """A BrokerError, if there is a broker and it cannot be had."""
+def prepare(watch: Watch) -> None:
+    """Raise what keeps a watch from beginning: an output that is not its own, or a broker that cannot be had."""
+    _refuse_others(watch)
+    _same_settings(watch)
     if isinstance(watch.source, Address):
         BrokerSession(watch.source, Wishes(client_id=f"{watch.client_id}-hello")).close()
 
@@ -140,7 +153,7 @@ def _start(spark: SparkSession, watch: Watch, name: str, sink: Callable[[DataFra
     return (
         table.writeStream.queryName(f"firelane-{name}")
         .outputMode("append" if name == TABLES else "update")
-        .option("checkpointLocation", (watch.kept / name).absolute().as_uri())
+        .option("checkpointLocation", f"file://{(watch.kept / name).absolute()}")
         .trigger(processingTime=f"{round(EVERY_S[name] * 1000)} milliseconds")
         .foreachBatch(sink)
         .start()
@@ -175,9 +188,10 @@ def _claimed(spark: SparkSession, watch: Watch) -> Iterator[None]:
     """
     try:
         watch.kept.mkdir(parents=True, exist_ok=True)
+        if not watch.settings_file.exists():
+            write_whole(watch.settings_file, json.dumps(watch.settings))
     except OSError as problem:
         raise FirelaneError(f"{watch.output}: cannot be written: {problem.strerror or problem}") from None
-    _same_settings(watch)
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:  # Spark Connect: the queries do not depend on this process
         yield
@@ -208,24 +222,46 @@ def _forget_alerts(watch: Watch) -> None:
         (watch.kept / "log" / "readers" / ALERTS).unlink(missing_ok=True)
 
 
+def _refuse_others(watch: Watch) -> None:
+    """Rows of two jobs in one table could not be told apart."""
+    try:
+        if watch.kept.exists():
+            return
+        there = [name for name in queries.TABLES if (watch.output / name).exists()]
+    except OSError as problem:
+        raise StoreError(f"cannot be used: {problem.strerror}", path=str(watch.output)) from None
+    if there:
+        raise StoreError(
+            f"the table {there[0]} is here, but no .watch: it is of another job; name another folder",
+            path=str(watch.output),
+        )
+
+
 def _same_settings(watch: Watch) -> None:
     """Windows that are half done cannot be finished with other settings."""
-    path = watch.kept / "settings.json"
-    settings = {"source": _kind(watch.source), "window_s": watch.window_s, "late_s": watch.late_s, "topic": watch.topic}
-    with suppress(FileNotFoundError):
-        before = json.loads(path.read_bytes())
-        for name, value in settings.items():
-            if before.get(name) != value:
-                raise FirelaneError(
-                    f"{watch.output}: was begun with {name} {before.get(name)}, not {value}; "
-                    "go on with that, or name another folder"
-                )
-        return
-    write_whole(path, json.dumps(settings))
+    before = _settings_before(watch)
+    for name, now in watch.settings.items():
+        if before.get(name) != now:
+            raise FirelaneError(
+                f"{watch.output}: was begun with {name} {before.get(name)}, not {now}; "
+                "go on with that, or name another folder"
+            )
 
 
-def _kind(source: Address | Path) -> str:
-    return str(source.absolute()) if isinstance(source, Path) else "mqtt"
+def _settings_before(watch: Watch) -> dict[str, Any]:
+    """Those that it was begun with, which are those of now if it has not begun."""
+    path = watch.settings_file
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return watch.settings
+    except OSError as problem:
+        raise StoreError(f"cannot be read: {problem.strerror}", path=str(path)) from None
+    except (ValueError, TypeError):
+        raise StoreError(
+            "is not whole; name another folder, or remove this file if --window and --late are as before",
+            path=str(path),
+        ) from None
 
 
 def _told(problem: StreamingQueryException) -> Exception:
