@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructType
 from firelane.errors import FirelaneError, StoreError
 from firelane.pipeline.mqtt.source import register
 from firelane.pipeline.records import NOT_PARQUET, SHOWN
-from firelane.pipeline.schemas import DELIVERIES, REJECTS, fitted
+from firelane.pipeline.schemas import ARRIVED_REJECTS, DELIVERIES, fitted
 from firelane.pipeline.telemetry import delivery_fault
 
 AHEAD_S = 60  # by which a record may claim to be newer than we know it to be: clocks differ
@@ -119,7 +119,7 @@ def good(judged: DataFrame) -> DataFrame:
 def rejects(judged: DataFrame) -> DataFrame:
     """Those that cannot, and why, and when they came."""
     cut = judged.where("fault IS NOT NULL").withColumn("row", sf.substring("row", 1, SHOWN))
-    return fitted(cut.withColumnRenamed("fault", "reason"), f"{REJECTS}, received TIMESTAMP")
+    return fitted(cut.withColumnRenamed("fault", "reason"), ARRIVED_REJECTS)
 
 
 def _judged(read: DataFrame, unreadable: Column) -> DataFrame:

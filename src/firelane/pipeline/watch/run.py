@@ -98,14 +98,13 @@ def _watch(watch: Watch, master: str | None, seconds: float | None, quiet: bool)
     def complain(line: str) -> None:
         console.print(f"firelane: {line}", soft_wrap=True)
 
-    with session(master, SETTINGS) as spark, _ended() as ended, watching(spark, watch, complain=complain) as running:
-        until_s = None if seconds is None else time.monotonic() + seconds
-        with _shown(console, quiet) as show:
+    with session(master, SETTINGS) as spark, _ended() as ended:
+        with watching(spark, watch, complain=complain) as running, _shown(console, quiet) as show:
+            until_s = None if seconds is None else time.monotonic() + seconds
             while not ended.wait(LOOK_S) and (until_s is None or time.monotonic() < until_s):
                 running.check()
                 tally.look(running)
                 show(_facts(tally, running))
-        running.end()
         tally.look(running)
         return {**_facts(tally, running), "seconds": round(time.monotonic() - began_s, 1)}
 
@@ -127,7 +126,7 @@ def line(facts: dict[str, Any]) -> str:
         f"{facts['read']:,} {facts['of']} read, {facts['windows']:,} windows of {facts['records']:,} records: "
         f"{facts['metrics']:,} metrics, {facts['loads']:,} loads; {facts['late']:,} late, "
         f"{sum(facts['rejects'].values()):,} rejects{f' ({refused})' if refused else ''}, "
-        f"{facts['alerts']:,} alerts{_trouble(facts)}"
+        f"{facts['alerts']:,} alerts{_untold(facts)}{_trouble(facts)}"
     )
 
 
@@ -143,7 +142,9 @@ def _facts(tally: Tally, running: Watching) -> dict[str, Any]:
         "loads": counts["loads"],
         "late": tally.late,
         "rejects": dict(running.sink.reasons),
-        "alerts": running.teller.told,
+        "alerts": running.teller.found,
+        "alerts_waiting": running.teller.waiting,
+        "alerts_dropped": running.teller.dropped,
         "newest": tally.newest,
         "waiting_bytes": tally.waiting_bytes,
         **{
@@ -152,6 +153,12 @@ def _facts(tally: Tally, running: Watching) -> dict[str, Any]:
             if name in tally.writer
         },
     }
+
+
+def _untold(facts: dict[str, Any]) -> str:
+    counts = {"wait for the broker": facts["alerts_waiting"], "were not told": facts["alerts_dropped"]}
+    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f" ({said})" if said else ""
 
 
 def _trouble(facts: dict[str, Any]) -> str:
@@ -169,7 +176,7 @@ def _table(facts: dict[str, Any]) -> Table:
         "behind": ("" if behind_s is None else f"{si(behind_s, 's')}, ") + f"{si(facts['waiting_bytes'], 'B')} waiting",
         "late": f"{facts['late']:,}",
         "rejects": f"{sum(facts['rejects'].values()):,}",
-        "alerts": f"{facts['alerts']:,}",
+        "alerts": f"{facts['alerts']:,}{_untold(facts)}",
     }
     for name, value in rows.items():
         table.add_row(name, value)

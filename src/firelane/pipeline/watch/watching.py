@@ -100,12 +100,13 @@ class Watching:
                 raise _told(problem) from problem
 
     def end(self) -> None:
-        """End all queries in order: each after the batch it is at."""
+        """End all queries in order, each after the batch it is at, and tell what waits."""
         for query in self.queries:
             deadline_s = time.monotonic() + QUIET_S
             while query.status["isTriggerActive"] and time.monotonic() < deadline_s:
                 time.sleep(LOOK_S)
             query.stop()
+        self.teller.flush()
 
 
 @contextmanager
@@ -116,11 +117,13 @@ def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], Non
         _forget_alerts(watch)
         teller = Teller(
             watch.output / "alerts",
+            watch.kept / "untold.parquet",
             address=watch.source if isinstance(watch.source, Address) else None,
             topic=watch.alerts_topic,
             client_id=f"{watch.client_id}-alerts",
             complain=complain,
         )
+        teller.flush()
         drift = Drift(expected_hz={} if watch.scenario is None else expected_hz(watch.scenario))
         files = queries.FilesLooked(watch.source, watch.output / "rejects") if isinstance(watch.source, Path) else None
         sink = queries.TablesSink(watch.output, window_s=watch.window_s, drift=drift, teller=teller, files=files)
