@@ -227,7 +227,7 @@ def test_only_parquet_files_are_looked_at_wherever_they_are_but_for_drafts(spark
 
 
 def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("firelane.pipeline.watch.watching.PATIENCE_S", 0.1)
+    monkeypatch.setattr("firelane.pipeline.watch.output.PATIENCE_S", 0.1)
     (tmp_path / "in").mkdir()
     twin = watched(spark, tmp_path / "in", tmp_path / "out")
     taken = pytest.raises(FirelaneError, match="another watch is using this folder")

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from firelane.cli import main
 from firelane.errors import FirelaneError
-from firelane.pipeline.watch.arriving import records_folder
+from firelane.pipeline.watch.arriving import records_folder, unusable
 from firelane.pipeline.watch.run import run
 
 
@@ -87,6 +87,10 @@ def test_a_source_that_cannot_be_read_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("firelane.pipeline.watch.arriving.os.listdir", denied)
     with pytest.raises(FirelaneError, match=f"^{tmp_path}: cannot be read: Permission denied$"):
         records_folder(tmp_path)
+
+
+def test_a_file_that_is_gone_when_it_is_looked_at_is_not_refused(tmp_path):
+    assert unusable(tmp_path / "gone.parquet") is None
 
 
 def test_a_watch_is_not_for_a_time_that_is_no_number(tmp_path):

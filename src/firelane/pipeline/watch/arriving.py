@@ -94,6 +94,8 @@ def unusable(file: Path) -> str | None:
     """Why nothing of a file can be used; None if it can. Columns that it lacks are missing in each of its records."""
     try:
         columns = parquet.read_schema(file)
+    except FileNotFoundError:
+        return None  # an exchange removes its oldest files
     except (pa.ArrowException, OSError):
         return NOT_PARQUET
     for field in cast(StructType, StructType.fromDDL(DELIVERIES)):

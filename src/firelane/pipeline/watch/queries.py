@@ -26,7 +26,6 @@ from firelane.pipeline.watch.folding import folded, topic_counts
 from firelane.pipeline.watch.telling import Alert, Teller, alert_id
 
 RECORDS, REJECTS = "records", "rejects"
-TABLES = ("metrics", "loads", REJECTS, "alerts")
 
 
 def records(judged: DataFrame, *, late_s: float) -> DataFrame:

@@ -21,7 +21,8 @@ from rich.table import Table
 from firelane.pipeline.mqtt.address import SCHEMES, Address
 from firelane.pipeline.session import session
 from firelane.pipeline.watch.arriving import records_folder
-from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, prepare, watching
+from firelane.pipeline.watch.output import refuse_others
+from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, greet, watching
 from firelane.scenario import load
 from firelane.units import si
 
@@ -86,7 +87,8 @@ def run(
             alerts_topic=alerts_topic,
             away_s=AWAY_S if output else SHORT_AWAY_S,
         )
-        prepare(watch)  # before Spark, which takes its time
+        refuse_others(watch.output, watch.settings)  # before Spark, which takes its time
+        greet(watch)
         facts = _watch(watch, master, seconds, quiet)
     return {**facts, "output": None if output is None else str(output)}
 

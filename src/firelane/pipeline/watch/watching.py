@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import socket
 import time
@@ -13,19 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from firelane.errors import FirelaneError, StoreError
+from firelane.errors import FirelaneError
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
 from firelane.pipeline.watch import arriving, queries
 from firelane.pipeline.watch.alerts import CHECKS, checks
 from firelane.pipeline.watch.drift import Drift, expected_hz
+from firelane.pipeline.watch.output import claimed, kept_in
 from firelane.pipeline.watch.telling import TOPIC, Teller
 from firelane.scenario.model import Scenario
-from firelane.scenario.save import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -34,7 +32,6 @@ RECORDS = "$firelane/telemetry/deliveries"
 TABLES, ALERTS = "tables", "alerts"
 EVERY_S = {TABLES: 5.0, ALERTS: 1.0}
 AWAY_S, SHORT_AWAY_S = 7 * 86_400.0, 60.0
-PATIENCE_S = 60.0  # for another watch to end
 QUIET_S, LOOK_S = 20.0, 0.02  # for a batch to end, before it is interrupted
 SETTINGS = {  # Spark's own, for a session that watches
     "spark.sql.shuffle.partitions": "2",
@@ -59,12 +56,7 @@ class Watch:
     @property
     def kept(self) -> Path:
         """The folder of what is needed to go on."""
-        return self.output / ".watch"
-
-    @property
-    def settings_file(self) -> Path:
-        """The file of the settings that it was begun with."""
-        return self.kept / "settings.json"
+        return kept_in(self.output)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -112,8 +104,8 @@ class Watching:
 @contextmanager
 def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], None]) -> Iterator[Watching]:
     """Watch until the block ends."""
-    prepare(watch)
-    with _claimed(spark, watch):
+    greet(watch)
+    with claimed(spark, watch.output, watch.settings):
         _forget_alerts(watch)
         teller = Teller(
             watch.output / "alerts",
@@ -138,10 +130,8 @@ def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], Non
             running.end()
 
 
-def prepare(watch: Watch) -> None:
-    """Raise what keeps a watch from beginning: an output that is not its own, or a broker that cannot be had."""
-    _refuse_others(watch)
-    _same_settings(watch)
+def greet(watch: Watch) -> None:
+    """A BrokerError, if there is a broker and it cannot be had."""
     if isinstance(watch.source, Address):
         BrokerSession(watch.source, Wishes(client_id=f"{watch.client_id}-hello")).close()
 
@@ -183,88 +173,11 @@ def _judged(spark: SparkSession, watch: Watch, name: str) -> DataFrame:
     return arriving.from_broker(spark, {key: value for key, value in options.items() if value is not None})
 
 
-@contextmanager
-def _claimed(spark: SparkSession, watch: Watch) -> Iterator[None]:
-    """Have the output for oneself, with the settings it was begun with.
-
-    Spark's Java process holds the lock: when its driver is killed it goes on for a moment, and so may its queries.
-    """
-    try:
-        watch.kept.mkdir(parents=True, exist_ok=True)
-        if not watch.settings_file.exists():
-            write_whole(watch.settings_file, json.dumps(watch.settings))
-    except OSError as problem:
-        raise FirelaneError(f"{watch.output}: cannot be written: {problem.strerror or problem}") from None
-    jvm: Any = getattr(spark, "_jvm", None)
-    if jvm is None:  # Spark Connect: the queries do not depend on this process
-        yield
-        return
-    file = jvm.java.io.RandomAccessFile(str(watch.kept / "lock"), "rw")
-    try:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not _locked(file):
-            if time.monotonic() > deadline_s:
-                raise StoreError("another watch is using this folder; end it, or name another", path=str(watch.output))
-            time.sleep(LOOK_S)
-        yield
-    finally:
-        file.close()
-
-
-def _locked(file: Any) -> bool:
-    try:
-        return file.getChannel().tryLock() is not None
-    except Py4JJavaError:  # it is this very process that has locked it
-        return False
-
-
 def _forget_alerts(watch: Watch) -> None:
     """Without a scenario nobody reads for alerts, and where that was does not matter any more."""
     if ALERTS not in watch.queries:
         shutil.rmtree(watch.kept / ALERTS, ignore_errors=True)
         (watch.kept / "log" / "readers" / ALERTS).unlink(missing_ok=True)
-
-
-def _refuse_others(watch: Watch) -> None:
-    """Rows of two jobs in one table could not be told apart."""
-    try:
-        if watch.kept.exists():
-            return
-        there = [name for name in queries.TABLES if (watch.output / name).exists()]
-    except OSError as problem:
-        raise StoreError(f"cannot be used: {problem.strerror}", path=str(watch.output)) from None
-    if there:
-        raise StoreError(
-            f"the table {there[0]} is here, but no .watch: it is of another job; name another folder",
-            path=str(watch.output),
-        )
-
-
-def _same_settings(watch: Watch) -> None:
-    """Windows that are half done cannot be finished with other settings."""
-    before = _settings_before(watch)
-    for name, now in watch.settings.items():
-        if before.get(name) != now:
-            raise FirelaneError(
-                f"{watch.output}: was begun with {name} {before.get(name)}, not {now}; "
-                "go on with that, or name another folder"
-            )
-
-
-def _settings_before(watch: Watch) -> dict[str, Any]:
-    """Those that it was begun with, which are those of now if it has not begun."""
-    path = watch.settings_file
-    try:
-        return dict(json.loads(path.read_bytes()))
-    except FileNotFoundError:
-        return watch.settings
-    except OSError as problem:
-        raise StoreError(f"cannot be read: {problem.strerror}", path=str(path)) from None
-    except (ValueError, TypeError):
-        raise StoreError(
-            "is not whole; name another folder, or remove this file if --window and --late are as before",
-            path=str(path),
-        ) from None
 
 
 def _told(problem: StreamingQueryException) -> Exception:
