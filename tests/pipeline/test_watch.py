@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from firelane.errors import FirelaneError
 from firelane.pipeline.mqtt import notes
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
+from firelane.pipeline.watch.telling import Alert, Teller
 from live.brokers import mosquitto
 
 pytestmark = pytest.mark.slow
@@ -224,6 +227,34 @@ def test_only_parquet_files_are_looked_at_wherever_they_are_but_for_drafts(spark
         until(running, lambda: running.sink.counts["windows"] >= 3)
     assert running.sink.counts["records"] == 30
     assert running.sink.reasons == {}
+
+
+def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
+    now, output = datetime.now(UTC), tmp_path / "out"
+    one, other = (
+        Alert(id=name, window_start=now, window_end=now, kind="drift", subject="a", measured=2.0, bound=1.0, n=10)
+        for name in ("one", "other")
+    )
+
+    ann = Wishes(client_id="ann", filters=("$firelane/alerts",), expiry_s=600)
+
+    def told(seconds=20.0):
+        with BrokerSession(address, ann) as session:
+            got = session.receive(seconds)
+            session.acknowledge(got)
+        return [json.loads(message.payload)["id"] for message in got]
+
+    with broker_in(tmp_path) as address:
+        assert told(0.1) == []
+        with watched(spark, address, output) as running:
+            running.teller._again_s = math.inf  # as if the broker had just been away
+            running.teller.tell([one], query="drift", batch=1)
+            assert running.teller.waiting == 1
+        assert told() == ["one"]
+        nobody = {"address": Address(host="127.0.0.1", port=9), "topic": "a", "client_id": "a", "complain": print}
+        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=2)
+        with watched(spark, address, output):
+            assert told() == ["other"]
 
 
 def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path, monkeypatch):
