@@ -716,6 +716,8 @@ def pipeline_watch(
     require_spark()
     from firelane.pipeline.watch.run import line, run
 
+    if seconds is not None and math.isnan(seconds):
+        raise click.BadParameter("write a number of seconds", param_hint="--for")
     facts = run(
         source,
         output=output,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from firelane.errors import FirelaneError
 from firelane.pipeline.mqtt import notes
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
+from firelane.pipeline.watch.telling import Alert, Teller
 from live.brokers import mosquitto
 
 pytestmark = pytest.mark.slow
@@ -168,6 +171,29 @@ def test_late_records_are_left_out_and_counted(spark, tmp_path):
     assert offered == pytest.approx(50)
 
 
+def test_what_comes_after_a_silence_is_counted(spark, tmp_path):
+    from firelane.pipeline.watch.run import Tally
+
+    tally, often = Tally(), "spark.sql.streaming.noDataProgressEventInterval"
+    (tmp_path / "in").mkdir()
+    spark.conf.set(often, "100")  # milliseconds of silence, in which a query says that there is nothing
+    try:
+        with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
+
+            def after_a_silence(name, given):
+                seen = len(running.queries[0].recentProgress)
+                until(running, lambda: tally.look(running) or len(running.queries[0].recentProgress) >= seen + 3)
+                parquet.write_table(pa.Table.from_pylist(given), tmp_path / "in" / name)
+
+            after_a_silence("some.parquet", [row(n, n) for n in range(40)])
+            until(running, lambda: running.sink.counts["windows"] >= 3)
+            after_a_silence("late.parquet", [row(n, 0.5) for n in range(100, 107)])
+            until(running, lambda: tally.look(running) or tally.rows >= 47, seconds=20)
+    finally:
+        spark.conf.unset(often)
+    assert (tally.rows, tally.late) == (47, 7)
+
+
 def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp_path):
     write_files(tmp_path / "in", [row(n, n) for n in range(40)], files=1)
     (tmp_path / "in" / "half.parquet").write_bytes((tmp_path / "in" / "part-0.parquet").read_bytes()[:500])
@@ -179,8 +205,60 @@ def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp
     assert sorted(Path(one["source"]).name for one in refused) == ["half.parquet", "other.parquet"]
 
 
+def test_folders_are_called_what_they_are_called(spark, tmp_path):
+    source, output = (tmp_path / f"{name} sp ace [1] {{a,b}} 50%20 # é?*" for name in ("in", "out"))
+    write_files(source, [row(n, n) for n in range(40)], files=1)
+    with watched(spark, source, output, late_s=5.0) as running:
+        until(running, lambda: running.sink.counts["windows"] >= 3)
+    assert sorted(one.name for one in (output / ".watch").iterdir()) == ["lock", "settings.json", "tables"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([source.name, output.name])
+
+
+def test_only_parquet_files_are_looked_at_wherever_they_are_but_for_drafts(spark, tmp_path):
+    records = [row(n, n) for n in range(60)]
+    write_files(tmp_path / "in" / "day=2026-01-01" / "more", records[:20], files=1)
+    write_files(tmp_path / "in", records[20:40], files=1)
+    write_files(tmp_path / "in" / "_draft", records[40:], files=1)
+    write_files(tmp_path / "in" / ".draft", records[40:], files=1)
+    (tmp_path / "in" / "_draft" / "half.parquet").write_bytes(b"half")
+    (tmp_path / "in" / "notes.txt").write_text("hello")
+    parquet.write_table(pa.Table.from_pylist(records[40:]), tmp_path / "in" / "other.data")
+    with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
+        until(running, lambda: running.sink.counts["windows"] >= 3)
+    assert running.sink.counts["records"] == 30
+    assert running.sink.reasons == {}
+
+
+def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
+    now, output = datetime.now(UTC), tmp_path / "out"
+    one, other = (
+        Alert(id=name, window_start=now, window_end=now, kind="drift", subject="a", measured=2.0, bound=1.0, n=10)
+        for name in ("one", "other")
+    )
+
+    ann = Wishes(client_id="ann", filters=("$firelane/alerts",), expiry_s=600)
+
+    def told(seconds=20.0):
+        with BrokerSession(address, ann) as session:
+            got = session.receive(seconds)
+            session.acknowledge(got)
+        return [json.loads(message.payload)["id"] for message in got]
+
+    with broker_in(tmp_path) as address:
+        assert told(0.1) == []
+        with watched(spark, address, output) as running:
+            running.teller._again_s = math.inf  # as if the broker had just been away
+            running.teller.tell([one], query="drift", batch=1)
+            assert running.teller.waiting == 1
+        assert told() == ["one"]
+        nobody = {"address": Address(host="127.0.0.1", port=9), "topic": "a", "client_id": "a", "complain": print}
+        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=2)
+        with watched(spark, address, output):
+            assert told() == ["other"]
+
+
 def test_two_watches_do_not_share_an_output_and_other_settings_are_refused(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("firelane.pipeline.watch.watching.PATIENCE_S", 0.1)
+    monkeypatch.setattr("firelane.pipeline.watch.output.PATIENCE_S", 0.1)
     (tmp_path / "in").mkdir()
     twin = watched(spark, tmp_path / "in", tmp_path / "out")
     taken = pytest.raises(FirelaneError, match="another watch is using this folder")

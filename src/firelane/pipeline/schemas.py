@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 # Where vehicles are; those numbered instead of named are faster to compare.
@@ -35,6 +36,7 @@ OVER_TIME = """
 
 # What could not be used, and why; `row` is as it came, cut to a few hundred characters.
 REJECTS = "source STRING, reason STRING, row STRING"
+ARRIVED_REJECTS = f"{REJECTS}, received TIMESTAMP"
 
 METRICS = """
     source STRING, window_start TIMESTAMP, window_s DOUBLE, subscriber STRING, filter STRING, flow BIGINT,
@@ -70,3 +72,12 @@ def fitted(table: DataFrame, schema: str) -> DataFrame:
     from pyspark.sql.types import StructType
 
     return table.to(cast(StructType, StructType.fromDDL(schema)))
+
+
+def in_arrow(schema: str) -> pa.Schema:
+    """A schema of plain types in Arrow's words, for what is written without Spark."""
+    import pyarrow as pa
+
+    words = {"STRING": "string", "DOUBLE": "float64", "BIGINT": "int64"}
+    types = {"TIMESTAMP": pa.timestamp("us", tz="UTC")} | {name: pa.type_for_alias(one) for name, one in words.items()}
+    return pa.schema([(name, types[kind]) for name, kind in (column.split() for column in schema.split(","))])

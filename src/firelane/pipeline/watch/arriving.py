@@ -5,6 +5,8 @@ Both ways lead to one table that grows: the columns of a record, and `fault`, `s
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -15,14 +17,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, StringType, StructType
 
-from firelane.errors import FirelaneError
+from firelane.errors import FirelaneError, StoreError
 from firelane.pipeline.mqtt.source import register
 from firelane.pipeline.records import NOT_PARQUET, SHOWN
-from firelane.pipeline.schemas import DELIVERIES, REJECTS, fitted
+from firelane.pipeline.schemas import ARRIVED_REJECTS, DELIVERIES, fitted
 from firelane.pipeline.telemetry import delivery_fault
 
 AHEAD_S = 60  # by which a record may claim to be newer than we know it to be: clocks differ
 FILES_AT_ONCE = 200
+FILES = "*.parquet"
 _HALF = "_not_whole"
 _NOT_JSON = "not a record in JSON"
 
@@ -44,10 +47,12 @@ def from_files(spark: SparkSession, folder: Path) -> DataFrame:
     wide = cast(StructType, StructType.fromDDL(DELIVERIES.replace(" INT,", " BIGINT,")))  # either kind is read as this
     files = (
         spark.readStream.schema(wide)
+        .option("pathGlobFilter", FILES)
+        .option("recursiveFileLookup", "true")
         .option("maxFilesPerTrigger", FILES_AT_ONCE)
         .option("ignoreMissingFiles", "true")  # an exchange removes its oldest files
         .option("ignoreCorruptFiles", "true")
-        .parquet(folder.absolute().as_uri())
+        .parquet(literally(folder))
     )
     read = files.select(
         sf.col("_metadata.file_path").alias("source"),
@@ -60,16 +65,37 @@ def from_files(spark: SparkSession, folder: Path) -> DataFrame:
 
 def records_folder(folder: Path) -> Path:
     """Where the delivery records are in this folder, which may be all the data of an exchange."""
-    if not folder.is_dir():
-        raise FirelaneError(f"{folder}: there is no such folder; name one with delivery records, or a broker")
     inside = (folder / "telemetry" / "deliveries", folder / "deliveries")
-    return next((one for one in inside if one.is_dir()), folder)
+    try:
+        if not folder.is_dir():
+            raise FirelaneError(f"{folder}: there is no such folder; name one with delivery records, or a broker")
+        found = next((one for one in inside if one.is_dir()), folder)
+        os.listdir(found)
+    except OSError as problem:
+        raise StoreError(f"cannot be read: {problem.strerror}", path=str(folder)) from None
+    return found
+
+
+def record_files(folder: Path) -> set[Path]:
+    """The files in a folder that Spark reads too: names that begin with a dot or an underline are drafts."""
+    return {
+        file
+        for file in folder.rglob(FILES)
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    }
+
+
+def literally(path: Path) -> str:
+    """A path that Spark takes for what it is, though it may look like a pattern."""
+    return "file://" + re.sub(r"([][{}*?\\])", r"\\\1", str(path.absolute()))
 
 
 def unusable(file: Path) -> str | None:
     """Why nothing of a file can be used; None if it can. Columns that it lacks are missing in each of its records."""
     try:
         columns = parquet.read_schema(file)
+    except FileNotFoundError:
+        return None  # an exchange removes its oldest files
     except (pa.ArrowException, OSError):
         return NOT_PARQUET
     for field in cast(StructType, StructType.fromDDL(DELIVERIES)):
@@ -95,7 +121,7 @@ def good(judged: DataFrame) -> DataFrame:
 def rejects(judged: DataFrame) -> DataFrame:
     """Those that cannot, and why, and when they came."""
     cut = judged.where("fault IS NOT NULL").withColumn("row", sf.substring("row", 1, SHOWN))
-    return fitted(cut.withColumnRenamed("fault", "reason"), f"{REJECTS}, received TIMESTAMP")
+    return fitted(cut.withColumnRenamed("fault", "reason"), ARRIVED_REJECTS)
 
 
 def _judged(read: DataFrame, unreadable: Column) -> DataFrame:

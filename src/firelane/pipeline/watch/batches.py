@@ -28,7 +28,7 @@ def write_batch(table: pa.Table, folder: Path, *, query: str, batch: int, time: 
         for day in pc.unique(days).to_pylist():
             place = folder / f"day={day}"
             place.mkdir(parents=True, exist_ok=True)
-            _write_whole(rows.filter(pc.equal(days, day)), place / f"{query}-{batch:010d}.parquet")
+            write_file(rows.filter(pc.equal(days, day)), place / _name(query, batch))
     except OSError as problem:
         raise StoreError(f"cannot be written: {problem.strerror or problem}", path=str(folder)) from None
 
@@ -39,7 +39,17 @@ def _days(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.strftime(seconds.cast(pa.timestamp("s")), format="%Y-%m-%d")
 
 
-def _write_whole(table: pa.Table, path: Path) -> None:
+def batch_files(folder: Path, *, query: str, batch: int) -> list[Path]:
+    """What a batch has written, if it is done again."""
+    return list(folder.glob(f"day=*/{_name(query, batch)}"))
+
+
+def _name(query: str, batch: int) -> str:
+    return f"{query}-{batch:010d}.parquet"
+
+
+def write_file(table: pa.Table, path: Path) -> None:
+    """Write a file that is whole and on disk, or not there."""
     draft = path.with_name(f".{path.name}")
     with draft.open("wb") as file:
         parquet.write_table(table, file, compression="zstd")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from firelane.pipeline import telemetry
+from firelane.pipeline.schemas import ARRIVED_REJECTS, in_arrow
 from firelane.pipeline.watch import arriving
 from firelane.pipeline.watch.alerts import check_sums, failed
 from firelane.pipeline.watch.batches import write_batch
@@ -25,12 +26,6 @@ from firelane.pipeline.watch.folding import folded, topic_counts
 from firelane.pipeline.watch.telling import Alert, Teller, alert_id
 
 RECORDS, REJECTS = "records", "rejects"
-_REJECTS = pa.schema(
-    [
-        *(pa.field(name, pa.string()) for name in ("source", "reason", "row")),
-        pa.field("received", pa.timestamp("us", tz="UTC")),
-    ]
-)
 
 
 def records(judged: DataFrame, *, late_s: float) -> DataFrame:
@@ -145,7 +140,7 @@ class FilesLooked:
     def look(self) -> list[str]:
         """What is wrong with the new ones."""
         found = []
-        for file in sorted(set(self._folder.rglob("[!._]*.parquet")) - self._looked):
+        for file in sorted(arriving.record_files(self._folder) - self._looked):
             self._looked.add(file)
             reason = arriving.unusable(file)
             if reason is not None:
@@ -157,10 +152,8 @@ class FilesLooked:
         name = hashlib.sha256(str(file.absolute()).encode()).hexdigest()[:16]
         when = datetime.fromtimestamp(file.stat().st_mtime, UTC)
         row = {"source": file.absolute().as_uri(), "reason": reason, "row": None, "received": when}
-        write_batch(
-            pa.Table.from_pylist([row], schema=_REJECTS), self._output, query=f"file-{name}", batch=0, time="received",
-            keep=False,
-        )  # fmt: skip
+        rows = pa.Table.from_pylist([row], schema=in_arrow(ARRIVED_REJECTS))
+        write_batch(rows, self._output, query=f"file-{name}", batch=0, time="received", keep=False)
 
 
 class AlertsSink:

@@ -21,6 +21,7 @@ from rich.table import Table
 from firelane.pipeline.mqtt.address import SCHEMES, Address
 from firelane.pipeline.session import session
 from firelane.pipeline.watch.arriving import records_folder
+from firelane.pipeline.watch.output import refuse_others
 from firelane.pipeline.watch.watching import AWAY_S, SETTINGS, SHORT_AWAY_S, Watch, Watching, greet, watching
 from firelane.scenario import load
 from firelane.units import si
@@ -40,14 +41,15 @@ class Tally:
     newest: str | None = None  # time of a record
     waiting_bytes: int = 0  # in the log
     writer: dict[str, Any] = field(default_factory=dict)  # what the writer of the log says
-    _batch: int = -1
+    _looked: set[str] = field(default_factory=set)  # when that began which was looked at
 
     def look(self, running: Watching) -> None:
-        """Add what is new."""
-        for one in running.queries[0].recentProgress:
-            if one["batchId"] > self._batch:
-                self._batch = one["batchId"]
+        """Add what is new: batches, and in silence now and then that there is none, under the next one's number."""
+        recent = {one["timestamp"]: one for one in running.queries[0].recentProgress}
+        for began, one in recent.items():
+            if began not in self._looked:
                 self._add(one)
+        self._looked = set(recent)
 
     def _add(self, progress: Any) -> None:
         self.rows += progress["numInputRows"] // SCANS
@@ -85,7 +87,8 @@ def run(
             alerts_topic=alerts_topic,
             away_s=AWAY_S if output else SHORT_AWAY_S,
         )
-        greet(watch)  # before Spark, which takes its time
+        refuse_others(watch.output, watch.settings)  # before Spark, which takes its time
+        greet(watch)
         facts = _watch(watch, master, seconds, quiet)
     return {**facts, "output": None if output is None else str(output)}
 
@@ -97,14 +100,13 @@ def _watch(watch: Watch, master: str | None, seconds: float | None, quiet: bool)
     def complain(line: str) -> None:
         console.print(f"firelane: {line}", soft_wrap=True)
 
-    with session(master, SETTINGS) as spark, _ended() as ended, watching(spark, watch, complain=complain) as running:
-        until_s = None if seconds is None else time.monotonic() + seconds
-        with _shown(console, quiet) as show:
+    with session(master, SETTINGS) as spark, _ended() as ended:
+        with watching(spark, watch, complain=complain) as running, _shown(console, quiet) as show:
+            until_s = None if seconds is None else time.monotonic() + seconds
             while not ended.wait(LOOK_S) and (until_s is None or time.monotonic() < until_s):
                 running.check()
                 tally.look(running)
                 show(_facts(tally, running))
-        running.end()
         tally.look(running)
         return {**_facts(tally, running), "seconds": round(time.monotonic() - began_s, 1)}
 
@@ -126,7 +128,7 @@ def line(facts: dict[str, Any]) -> str:
         f"{facts['read']:,} {facts['of']} read, {facts['windows']:,} windows of {facts['records']:,} records: "
         f"{facts['metrics']:,} metrics, {facts['loads']:,} loads; {facts['late']:,} late, "
         f"{sum(facts['rejects'].values()):,} rejects{f' ({refused})' if refused else ''}, "
-        f"{facts['alerts']:,} alerts{_trouble(facts)}"
+        f"{facts['alerts']:,} alerts{_untold(facts)}{_trouble(facts)}"
     )
 
 
@@ -142,7 +144,9 @@ def _facts(tally: Tally, running: Watching) -> dict[str, Any]:
         "loads": counts["loads"],
         "late": tally.late,
         "rejects": dict(running.sink.reasons),
-        "alerts": running.teller.told,
+        "alerts": running.teller.found,
+        "alerts_waiting": running.teller.waiting,
+        "alerts_dropped": running.teller.dropped,
         "newest": tally.newest,
         "waiting_bytes": tally.waiting_bytes,
         **{
@@ -151,6 +155,12 @@ def _facts(tally: Tally, running: Watching) -> dict[str, Any]:
             if name in tally.writer
         },
     }
+
+
+def _untold(facts: dict[str, Any]) -> str:
+    counts = {"wait for the broker": facts["alerts_waiting"], "were not told": facts["alerts_dropped"]}
+    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f" ({said})" if said else ""
 
 
 def _trouble(facts: dict[str, Any]) -> str:
@@ -168,7 +178,7 @@ def _table(facts: dict[str, Any]) -> Table:
         "behind": ("" if behind_s is None else f"{si(behind_s, 's')}, ") + f"{si(facts['waiting_bytes'], 'B')} waiting",
         "late": f"{facts['late']:,}",
         "rejects": f"{sum(facts['rejects'].values()):,}",
-        "alerts": f"{facts['alerts']:,}",
+        "alerts": f"{facts['alerts']:,}{_untold(facts)}",
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from firelane.errors import FirelaneError, StoreError
+from firelane.errors import FirelaneError
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
 from firelane.pipeline.watch import arriving, queries
 from firelane.pipeline.watch.alerts import CHECKS, checks
 from firelane.pipeline.watch.drift import Drift, expected_hz
+from firelane.pipeline.watch.output import claimed, kept_in
 from firelane.pipeline.watch.telling import TOPIC, Teller
 from firelane.scenario.model import Scenario
-from firelane.scenario.save import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -34,7 +32,6 @@ RECORDS = "$firelane/telemetry/deliveries"
 TABLES, ALERTS = "tables", "alerts"
 EVERY_S = {TABLES: 5.0, ALERTS: 1.0}
 AWAY_S, SHORT_AWAY_S = 7 * 86_400.0, 60.0
-PATIENCE_S = 60.0  # for another watch to end
 QUIET_S, LOOK_S = 20.0, 0.02  # for a batch to end, before it is interrupted
 SETTINGS = {  # Spark's own, for a session that watches
     "spark.sql.shuffle.partitions": "2",
@@ -59,7 +56,13 @@ class Watch:
     @property
     def kept(self) -> Path:
         """The folder of what is needed to go on."""
-        return self.output / ".watch"
+        return kept_in(self.output)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What cannot change for an output."""
+        source = str(self.source.absolute()) if isinstance(self.source, Path) else "mqtt"
+        return {"source": source, "window_s": self.window_s, "late_s": self.late_s, "topic": self.topic}
 
     @property
     def client_id(self) -> str:
@@ -89,27 +92,30 @@ class Watching:
                 raise _told(problem) from problem
 
     def end(self) -> None:
-        """End all queries in order: each after the batch it is at."""
+        """End all queries in order, each after the batch it is at, and tell what waits."""
         for query in self.queries:
             deadline_s = time.monotonic() + QUIET_S
             while query.status["isTriggerActive"] and time.monotonic() < deadline_s:
                 time.sleep(LOOK_S)
             query.stop()
+        self.teller.flush()
 
 
 @contextmanager
 def watching(spark: SparkSession, watch: Watch, *, complain: Callable[[str], None]) -> Iterator[Watching]:
     """Watch until the block ends."""
     greet(watch)
-    with _claimed(spark, watch):
+    with claimed(spark, watch.output, watch.settings):
         _forget_alerts(watch)
         teller = Teller(
             watch.output / "alerts",
+            watch.kept / "untold.parquet",
             address=watch.source if isinstance(watch.source, Address) else None,
             topic=watch.alerts_topic,
             client_id=f"{watch.client_id}-alerts",
             complain=complain,
         )
+        teller.flush()
         drift = Drift(expected_hz={} if watch.scenario is None else expected_hz(watch.scenario))
         files = queries.FilesLooked(watch.source, watch.output / "rejects") if isinstance(watch.source, Path) else None
         sink = queries.TablesSink(watch.output, window_s=watch.window_s, drift=drift, teller=teller, files=files)
@@ -140,7 +146,7 @@ def _start(spark: SparkSession, watch: Watch, name: str, sink: Callable[[DataFra
     return (
         table.writeStream.queryName(f"firelane-{name}")
         .outputMode("append" if name == TABLES else "update")
-        .option("checkpointLocation", (watch.kept / name).absolute().as_uri())
+        .option("checkpointLocation", f"file://{(watch.kept / name).absolute()}")
         .trigger(processingTime=f"{round(EVERY_S[name] * 1000)} milliseconds")
         .foreachBatch(sink)
         .start()
@@ -167,65 +173,11 @@ def _judged(spark: SparkSession, watch: Watch, name: str) -> DataFrame:
     return arriving.from_broker(spark, {key: value for key, value in options.items() if value is not None})
 
 
-@contextmanager
-def _claimed(spark: SparkSession, watch: Watch) -> Iterator[None]:
-    """Have the output for oneself, with the settings it was begun with.
-
-    Spark's Java process holds the lock: when its driver is killed it goes on for a moment, and so may its queries.
-    """
-    try:
-        watch.kept.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FirelaneError(f"{watch.output}: cannot be written: {problem.strerror or problem}") from None
-    _same_settings(watch)
-    jvm: Any = getattr(spark, "_jvm", None)
-    if jvm is None:  # Spark Connect: the queries do not depend on this process
-        yield
-        return
-    file = jvm.java.io.RandomAccessFile(str(watch.kept / "lock"), "rw")
-    try:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not _locked(file):
-            if time.monotonic() > deadline_s:
-                raise StoreError("another watch is using this folder; end it, or name another", path=str(watch.output))
-            time.sleep(LOOK_S)
-        yield
-    finally:
-        file.close()
-
-
-def _locked(file: Any) -> bool:
-    try:
-        return file.getChannel().tryLock() is not None
-    except Py4JJavaError:  # it is this very process that has locked it
-        return False
-
-
 def _forget_alerts(watch: Watch) -> None:
     """Without a scenario nobody reads for alerts, and where that was does not matter any more."""
     if ALERTS not in watch.queries:
         shutil.rmtree(watch.kept / ALERTS, ignore_errors=True)
         (watch.kept / "log" / "readers" / ALERTS).unlink(missing_ok=True)
-
-
-def _same_settings(watch: Watch) -> None:
-    """Windows that are half done cannot be finished with other settings."""
-    path = watch.kept / "settings.json"
-    settings = {"source": _kind(watch.source), "window_s": watch.window_s, "late_s": watch.late_s, "topic": watch.topic}
-    with suppress(FileNotFoundError):
-        before = json.loads(path.read_bytes())
-        for name, value in settings.items():
-            if before.get(name) != value:
-                raise FirelaneError(
-                    f"{watch.output}: was begun with {name} {before.get(name)}, not {value}; "
-                    "go on with that, or name another folder"
-                )
-        return
-    write_whole(path, json.dumps(settings))
-
-
-def _kind(source: Address | Path) -> str:
-    return str(source.absolute()) if isinstance(source, Path) else "mqtt"
 
 
 def _told(problem: StreamingQueryException) -> Exception:
