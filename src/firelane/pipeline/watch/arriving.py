@@ -6,7 +6,6 @@ Both ways lead to one table that grows: the columns of a record, and `fault`, `s
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -18,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, StringType, StructType
 
 from firelane.errors import FirelaneError, StoreError
+from firelane.pipeline.files import to_read
 from firelane.pipeline.mqtt.source import register
 from firelane.pipeline.records import NOT_PARQUET, SHOWN
 from firelane.pipeline.schemas import ARRIVED_REJECTS, DELIVERIES, fitted
@@ -52,7 +52,7 @@ def from_files(spark: SparkSession, folder: Path) -> DataFrame:
         .option("maxFilesPerTrigger", FILES_AT_ONCE)
         .option("ignoreMissingFiles", "true")  # an exchange removes its oldest files
         .option("ignoreCorruptFiles", "true")
-        .parquet(literally(folder))
+        .parquet(to_read(folder))
     )
     read = files.select(
         sf.col("_metadata.file_path").alias("source"),
@@ -83,11 +83,6 @@ def record_files(folder: Path) -> set[Path]:
         for file in folder.rglob(FILES)
         if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     }
-
-
-def literally(path: Path) -> str:
-    """A path that Spark takes for what it is, though it may look like a pattern."""
-    return "file://" + re.sub(r"([][{}*?\\])", r"\\\1", str(path.absolute()))
 
 
 def unusable(file: Path) -> str | None:

@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from firelane.errors import FirelaneError
+from firelane.pipeline.files import to_write
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
 from firelane.pipeline.watch import arriving, queries
@@ -146,7 +147,7 @@ def _start(spark: SparkSession, watch: Watch, name: str, sink: Callable[[DataFra
     return (
         table.writeStream.queryName(f"firelane-{name}")
         .outputMode("append" if name == TABLES else "update")
-        .option("checkpointLocation", f"file://{(watch.kept / name).absolute()}")
+        .option("checkpointLocation", to_write(watch.kept / name))
         .trigger(processingTime=f"{round(EVERY_S[name] * 1000)} milliseconds")
         .foreachBatch(sink)
         .start()
