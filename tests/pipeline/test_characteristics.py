@@ -99,7 +99,7 @@ def test_loads_of_other_types_are_read_as_far_as_they_go(spark, tmp_path):
     done = jobs.characteristics(spark, source=tmp_path / "in", output=tmp_path / "out")
     assert done.rejects == {"no topic": 2, "subscribers is not above 0": 1, "time_s is no number": 2}
     assert sorted(pq.read_table(tmp_path / "out" / "distribution")["subscribers"].to_pylist()) == [2, 5, 8]
-    assert done.notes[1:] == ("1 times a topic is in a step more than once, and counts each time",)
+    assert done.notes[1:] == ("topics that are in a step more than once, and count each time: 1",)
 
 
 def test_the_tables_of_positions_are_not_replaced(spark, tmp_path):

@@ -46,7 +46,7 @@ def load_fault() -> Column:
 def twice(loads: DataFrame) -> tuple[str, ...]:
     """What to say of topics that are more than once in a step, as when the loads of two runs lie in one folder."""
     often = loads.groupBy("time_s", "topic").count().where("count > 1").count()
-    return (f"{often:,} times a topic is in a step more than once, and counts each time",) if often else ()
+    return (f"topics that are in a step more than once, and count each time: {often:,}",) if often else ()
 
 
 def over_time(loads: DataFrame) -> DataFrame:
