@@ -13,7 +13,7 @@ LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
 SAMPLED = 15  # of a topic one message in sixteen tells how sizes vary
 LEAST_HZ = 1e-3  # less is silence
-SURE = 4  # standard deviations from which on a look is a surprise,
+SURE_SQUARED = 4**2  # standard deviations from which on a look is a surprise,
 LEAST_CHANGE = 0.2  # if it is as far off as this, relative to the mean
 
 
@@ -36,18 +36,22 @@ class Level:
 
         The first looks are averaged, then older ones fade.
         """
-        self._looks += 1
-        weight = max(weight, 1 / self._looks)
+        self._looks = looks = self._looks + 1
+        if weight * looks < 1:
+            weight = 1 / looks
         off, before = seen - self.value, self._before
-        surprise = off * off > SURE**2 * (noise + self._spread) and abs(off) > LEAST_CHANGE * self.value
+        square = off * off
+        surprise = square > SURE_SQUARED * (noise + self._spread) and abs(off) > LEAST_CHANGE * self.value
         if before is not None:
             if surprise and off * (before - self.value) > 0:
                 self.value, self._looks, self._spread, self._before = (seen + before) / 2, 2, 0.0, None
                 return True
             self._widen((before - self.value) ** 2 - noise, weight)
-        self._before = seen if surprise and self._looks > 1 else None
-        if self._before is None:
-            self._widen(off * off - noise, weight)
+            self._before = None
+        if surprise and looks > 1:
+            self._before = seen
+        elif square > noise or self._spread:
+            self._widen(square - noise, weight)
         self.value += weight * off
         return False
 
@@ -99,14 +103,17 @@ class Seen:
         self._looked_at = (self.published, self.bytes)
         if self._looks == 2:
             self._rate = Level()
-        self._rate.look(published / elapsed_s, max(self.rate_hz, 1 / elapsed_s) / elapsed_s, weight)
-        sampled, squares = self.sampled - self._squares[0], self.squares - self._squares[1]
+        rate, size = self._rate, self._size
+        most_hz = rate.value if rate.value * elapsed_s > 1 else 1 / elapsed_s
+        rate.look(published / elapsed_s, most_hz / elapsed_s, weight)
+        sampled = self.sampled - self._squares[0]
         if sampled:
+            mean_square = (self.squares - self._squares[1]) / sampled
             self._squares = (self.sampled, self.squares)
-            share = weight if self._mean_square else 1.0
-            self._mean_square += share * (squares / sampled - self._mean_square)
-        if published and self._size.look(size_bytes / published, self.variance_bytes2 / published, weight):
-            self._mean_square = squares / sampled if sampled else self.mean_bytes**2
+            self._mean_square += (weight if self._mean_square else 1.0) * (mean_square - self._mean_square)
+        changes = published and size_bytes != size.value * published
+        if changes and size.look(size_bytes / published, self.variance_bytes2 / published, weight):
+            self._mean_square = mean_square if sampled else size.value**2
 
     @property
     def rate_hz(self) -> float:
