@@ -53,7 +53,7 @@ def observed(scenario: Scenario, **more) -> Observed:
     rows = zip(r.topics, r.topic_rate_hz, r.topic_mean_bytes, r.topic_variance_bytes2, strict=True)
     return Observed(
         topics=tuple(
-            SeenTopic(name=name, rate_hz=float(rate), mean_bytes=float(mean), variance_bytes2=float(variance))
+            topic(name, float(rate), float(mean), float(variance))
             for name, rate, mean, variance in rows
             if rate > 0
         ),
@@ -69,7 +69,9 @@ def observed(scenario: Scenario, **more) -> Observed:
 
 
 def topic(name, rate_hz, mean_bytes=100.0, variance_bytes2=0.0) -> SeenTopic:
-    return SeenTopic(name=name, rate_hz=rate_hz, mean_bytes=mean_bytes, variance_bytes2=variance_bytes2)
+    return SeenTopic(
+        name=name, rate_hz=rate_hz, mean_bytes=mean_bytes, variance_bytes2=variance_bytes2, latest_hz=rate_hz
+    )
 
 
 def want(subscriber, topic_filter, *, need=Need(), best_class=0, link="thin", qos=0) -> SeenSubscription:  # noqa: B008

@@ -66,6 +66,7 @@ class Seen:
         "_size",
         "_squares",
         "bytes",
+        "latest_hz",
         "name",
         "published",
         "sampled",
@@ -78,6 +79,7 @@ class Seen:
         self.bytes = 0
         self.sampled = 0
         self.squares = 0
+        self.latest_hz = 0.0  # between the last two looks
         self._rate, self._size = Level(), Level()
         self._mean_square = 0.0
         self._looks = 0
@@ -99,7 +101,8 @@ class Seen:
         self._looked_at = (self.published, self.bytes)
         if self._looks == 2:
             self._rate = Level()
-        self._rate.look(published / elapsed_s, max(self.rate_hz, 1 / elapsed_s) / elapsed_s, weight)
+        self.latest_hz = published / elapsed_s
+        self._rate.look(self.latest_hz, max(self.rate_hz, 1 / elapsed_s) / elapsed_s, weight)
         sampled, squares = self.sampled - self._squares[0], self.squares - self._squares[1]
         if sampled:
             self._squares = (self.sampled, self.squares)
@@ -174,6 +177,7 @@ class Traffic:
                 rate_hz=one.rate_hz,
                 mean_bytes=one.mean_bytes,
                 variance_bytes2=one.variance_bytes2,
+                latest_hz=one.latest_hz,
             )
             for one in self._seen.values()
             if one.rate_hz > LEAST_HZ
