@@ -102,6 +102,10 @@ class Exchange:
                 return None if end.value is None else await asyncio.to_thread(end.value)
             await asyncio.sleep(0)
 
+    def on_alert(self, call: Callable[[bytes], None]) -> None:
+        """Have somebody told of what is published on `$firelane/alerts`."""
+        self.broker.alerted = call
+
     def override_need(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
         """Set a subscription's need from above, or take that back."""
         self.broker.needs.override(subscriber, topic_filter, need)

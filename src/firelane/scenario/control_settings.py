@@ -15,7 +15,7 @@ Planner = Literal["tune", "plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
-    """What plans (`tune` for utilities, `plan` for requirements), whether forecasts count, and the re-plans a minute."""
+    """What plans (`tune`: utilities, `plan`: requirements), whether forecasts count, and how many plans a minute."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 

@@ -1,0 +1,71 @@
+"""The traffic to plan for: as it is now, or more where a forecast is believed; never less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from firelane.control.forecast import AS_NOW, Forecast, Record
+from firelane.exchange.observed import Observed
+from firelane.scenario.control_settings import ControlSettings
+
+LOOK_S = 1.0
+EARLY = 0.05  # of it
+
+
+class Outlook:
+    """Watches rates once a second, and holds on to what a plan was made for until its time has come."""
+
+    def __init__(self, settings: ControlSettings) -> None:
+        self._proactive = settings.proactive
+        self._horizon_s = settings.horizon_s
+        self._forecast = Forecast(max(1, round(settings.horizon_s / LOOK_S)))
+        self._looked_at = float("-inf")
+        self._held: Mapping[str, float] = {}
+        self._held_until = 0.0
+
+    @property
+    def record(self) -> Record:
+        """How forecasts did."""
+        return self._forecast.record
+
+    @property
+    def way(self) -> str:
+        """What is believed at present: a trend, a cycle, or that all stays as it is."""
+        return self._forecast.way
+
+    def change(self, settings: ControlSettings) -> Outlook:
+        """Under other settings; what was seen stays known if it is of use."""
+        if (settings.proactive, settings.horizon_s) == (self._proactive, self._horizon_s):
+            return self
+        return Outlook(settings)
+
+    def look(self, observed: Observed, costs: Mapping[str, float], now: float) -> None:
+        """Take the latest rates into account; costs are what one message of a topic is to links."""
+        if self._proactive and now - self._looked_at >= LOOK_S * (1 - EARLY):
+            self._looked_at = now
+            self._forecast.look({one.name: one.latest_hz for one in observed.topics}, costs)
+
+    def held(self, observed: Observed, now: float) -> Observed:
+        """What is seen, or what was foreseen and may still come."""
+        return _at_least(observed, self._held) if now < self._held_until else observed
+
+    def ahead(self, observed: Observed, now: float) -> Observed:
+        """What is to be expected within the horizon."""
+        present = self.held(observed, now)
+        if not self._proactive or self._forecast.way == AS_NOW:
+            return present
+        return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}))
+
+    def planned(self, expected: Observed, now: float) -> None:
+        """A plan was made for this."""
+        self._held = {one.name: one.rate_hz for one in expected.topics}
+        self._held_until = now + self._horizon_s if self._proactive and self._forecast.way != AS_NOW else 0.0
+
+
+def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
+    topics = tuple(
+        replace(one, rate_hz=rates_hz[one.name]) if rates_hz.get(one.name, 0.0) > one.rate_hz else one
+        for one in observed.topics
+    )
+    return replace(observed, topics=topics)
