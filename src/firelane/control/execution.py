@@ -35,6 +35,7 @@ class Executed:
     cause: Cause
     applied: bool
     comparison: Comparison
+    seconds: float  # to decide and apply
 
 
 class Execution:
@@ -71,8 +72,8 @@ class Execution:
             self._note_failure(cause, scene, problem, time.perf_counter() - began)
             raise
         seconds = time.perf_counter() - began
-        outcome = await asyncio.to_thread(self._settled, decision, cause, comparison, applied, old, scene)
-        self._note(outcome, old, scene, seconds, now)
+        outcome = await asyncio.to_thread(self._settled, decision, cause, comparison, applied, old, scene, seconds)
+        self._note(outcome, old, scene, now)
         return outcome
 
     async def judge(self, trial: Trial, scene: Scene) -> Cause | None:
@@ -128,6 +129,7 @@ class Execution:
         applied: bool,
         old: Plan | None,
         scene: Scene,
+        seconds: float,
     ) -> Executed:
         """What takes long after applying, for a thread."""
         decision_in_force = decision if applied else _as_it_is(decision, old)
@@ -138,13 +140,14 @@ class Execution:
             cause=cause or difference(self._scene, scene),
             applied=applied,
             comparison=comparison or self._compared(decision, old, scene),
+            seconds=seconds,
         )
 
-    def _note(self, outcome: Executed, old: Plan | None, scene: Scene, seconds: float, now: float) -> None:
+    def _note(self, outcome: Executed, old: Plan | None, scene: Scene, now: float) -> None:
         self._failure = ""
         comparison, plan, kind = outcome.comparison, outcome.decision.plan, outcome.cause.kind
         entry = replace(
-            self._entry(outcome.cause, scene, seconds, old),
+            self._entry(outcome.cause, scene, outcome.seconds, old),
             version=plan.version,
             predicted=comparison.predicted,
             predicted_before=comparison.before,

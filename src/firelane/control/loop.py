@@ -36,6 +36,7 @@ LOOK_IDLE_S = 10.0  # where no link has a bandwidth, so that there is nothing to
 RETRY_S = 10.0  # after a plan that could not be made
 MIN_INTERVAL_S = 1.0
 PLAN_WITHIN_S = 30.0
+READ_REST = 20  # times as long as reading took: with very many subscriptions it is not done every second
 RELOADED = Cause(kind="operator", words="settings were reloaded")
 
 
@@ -71,7 +72,7 @@ class Control:
         self._cause: Cause | None = None  # to plan again, unless subscriptions, needs or links have changed
         self._seen: int | None = None  # the `changed` of what was last looked at
         self._traffic_since: float | None = None
-        self._retry_at = 0.0
+        self._retry_at = self._read_at = 0.0
         self._said: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -200,9 +201,10 @@ class Control:
     async def _measured(self, observed: Observed, now: float) -> Cause | None:
         """Whether bounds are missed, and what the plan does; nothing is read if neither matters."""
         trial = self._execution.trial
-        if trial is None and not self._execution.bounded:
+        if now < self._read_at or (trial is None and not self._execution.bounded):
             return None
         reading = await self.exchange.read_gently()
+        self._read_at = now + READ_REST * (self._clock() - now)
         if reading is None:
             return None
         if self._execution.bounded:
@@ -230,7 +232,7 @@ class Control:
                 if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
                     self._seen = before
                 raise
-            self._patience.done(self._clock())
+            self._patience.done(now + outcome.seconds)
             self.outlook.planned(ahead, now)
             self._cause = None
             self._rest(outcome, brought=plan is not None)

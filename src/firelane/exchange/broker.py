@@ -47,6 +47,7 @@ from firelane.scenario.plan import Plan
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 LANES_A_STEP = 500  # a few milliseconds' worth
+READ_A_STEP = 100
 SPARE_TIMERS = 64
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 
@@ -400,13 +401,13 @@ class Broker:
         name = self.links.scenario.name
         return self.since_plan.read(name, self.sessions.values(), self.links.shared(), now, version)
 
-    def read_in_steps(self, now: float) -> Generator[None, None, Callable[[], Reading] | None]:
-        """The same in steps; returns what puts it together, or None if a plan was applied meanwhile."""
-        while self.measure(LANES_A_STEP):
+    def read_in_steps(self, now: float) -> Generator[None, None, Reading | None]:
+        """The same in steps; None if a plan was applied meanwhile."""
+        while self.measure(READ_A_STEP):
             yield
         window, plan = self.since_plan, self.treatment.plan
         version = None if plan is None else plan.version
-        steps = window.read_in_steps(self.links.scenario.name, self.sessions.values(), now, version, LANES_A_STEP)
+        steps = window.read_in_steps(self.links.scenario.name, self.sessions.values(), now, version, READ_A_STEP)
         reading = yield from steps
         return None if self.treatment.plan is not plan or self._applying is not None else reading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -117,18 +117,16 @@ class Measuring:
 
     def read_in_steps(
         self, name: str, sessions: Iterable[Session], now: float, version: int | None, lanes_a_step: int
-    ) -> Generator[None, None, Callable[[], Reading]]:
-        """The same a few lanes at a time, for whoever looks often: without percentiles and links.
-
-        It returns what puts the notes together, which any thread may do.
-        """
-        lanes = [lane for session in sessions for lane in session.lanes.values() if lane.filter]
-        notes: list[Note] = []
-        for first in range(0, len(lanes), lanes_a_step):
-            notes += [self._note(lane, histogram=False) for lane in lanes[first : first + lanes_a_step]]
-            yield
+    ) -> Generator[None, None, Reading]:
+        """The same a few lanes at a time, for whoever looks often: without percentiles and links."""
         window_s = max(now - self._began_at, 1e-9)
-        return lambda: _reading(name, version, self._began_wall_s, window_s, notes, {})
+        lanes = [lane for session in sessions for lane in session.lanes.values() if lane.filter]
+        parts = [_reading(name, version, self._began_wall_s, window_s, [], {})]
+        for first in range(0, len(lanes), lanes_a_step):
+            notes = [self._note(lane, histogram=False) for lane in lanes[first : first + lanes_a_step]]
+            parts.append(_reading(name, version, self._began_wall_s, window_s, notes, {}))
+            yield
+        return _joined(parts)
 
     def _note(self, lane: Lane, *, histogram: bool) -> Note:
         one = self._tallies.get(lane) or Tally.of_new(lane)
@@ -203,8 +201,7 @@ class Reading:
         """
         if (earlier.version, earlier.began_wall_s) != (self.version, self.began_wall_s):
             return self
-        before = _places(earlier)
-        places = np.array([before.get(key, -1) for key in _places(self)], np.int64)
+        places = _places(self, earlier)
         rows = np.flatnonzero(places >= 0)
         then = places[rows]
         counts, dropped, delays_s = self.counts.copy(), self.dropped.copy(), self.delays_s.copy()
@@ -284,12 +281,34 @@ def _reading(
         counts=np.array(counts, np.int64).reshape(rows, COUNTS).T,
         dropped=np.array(dropped, np.int64).reshape(rows, len(Dropped)),
         delays_s=np.array(delays_s, float),
-        histograms=np.array(histograms, np.uint32),
+        histograms=np.array(histograms, np.uint32).reshape(rows, -1) if rows else np.zeros((0, 0), np.uint32),
         links=links,
     )
 
 
-def _places(reading: Reading) -> dict[tuple[str, str, int], int]:
+def _joined(parts: list[Reading]) -> Reading:
+    """One reading of several, each of other lanes; without percentiles."""
+    return replace(
+        parts[0],
+        subscribers=[name for one in parts for name in one.subscribers],
+        filters=[name for one in parts for name in one.filters],
+        needs=[need for one in parts for need in one.needs],
+        drop_rates=np.concatenate([one.drop_rates for one in parts]),
+        counts=np.concatenate([one.counts for one in parts], axis=1),
+        dropped=np.concatenate([one.dropped for one in parts]),
+        delays_s=np.concatenate([one.delays_s for one in parts]),
+    )
+
+
+def _places(reading: Reading, earlier: Reading) -> npt.NDArray[np.int64]:
+    """In which row of an earlier reading each subscription was, -1 if it was not there."""
+    if (reading.subscribers, reading.filters) == (earlier.subscribers, earlier.filters):
+        return np.arange(len(reading.filters))
+    before = _numbered(earlier)
+    return np.array([before.get(key, -1) for key in _numbered(reading)], np.int64)
+
+
+def _numbered(reading: Reading) -> dict[tuple[str, str, int], int]:
     """The row of each subscription; of clients that are one subscriber, the first has number 0."""
     seen: Counter[tuple[str, str]] = Counter()
     places = {}

@@ -99,7 +99,8 @@ class Exchange:
             try:
                 next(steps)
             except StopIteration as end:
-                return None if end.value is None else await asyncio.to_thread(end.value)
+                reading: Reading | None = end.value
+                return reading
             await asyncio.sleep(0)
 
     def on_alert(self, call: Callable[[bytes], None]) -> None:
