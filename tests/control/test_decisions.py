@@ -42,6 +42,12 @@ def rows(folder):
     return ds.dataset(folder, format="parquet").to_table().to_pylist()
 
 
+def wait_for(folder, entry_id):
+    deadline = time.monotonic() + 10
+    while not any(folder.rglob("*.parquet")) or all(row["id"] != entry_id for row in rows(folder)):
+        assert time.monotonic() < deadline
+
+
 def test_the_newest_come_first_and_can_be_narrowed():
     kept = Decisions()
     for number, kind in enumerate(["start", "load", "needs", "load"]):
@@ -93,15 +99,11 @@ def test_what_was_decided_and_judged_is_read_back_from_the_folder(tmp_path):
 
 def test_rows_are_on_disk_soon_in_few_files_and_those_of_other_runs_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "ROWS_A_FILE", 5)
-    for _ in range(2):
+    for run in range(2):
         with Archive(tmp_path, tell=print) as out:
-            for number in range(12):
+            for number in range(100 * run, 100 * run + 12):
                 out.put(entry(number))
-                deadline = time.monotonic() + 10
-                while not any(
-                    row["id"] == f"run-{number}" for row in (rows(tmp_path) if any(tmp_path.iterdir()) else [])
-                ):
-                    assert time.monotonic() < deadline
+                wait_for(tmp_path, f"run-{number}")
     assert len(rows(tmp_path)) == 24
     assert len(list(tmp_path.rglob("*.parquet"))) == 6
     assert list(tmp_path.rglob("*.draft")) == []

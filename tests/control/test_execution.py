@@ -164,7 +164,8 @@ async def test_a_plan_that_is_replaced_before_it_was_measured_says_so():
 
 @in_loop
 async def test_a_load_that_another_plan_would_serve_no_better_changes_nothing():
-    run = Run(FakeExchange(seen([topic("a", 2.0), topic("b", 2.0)], [want("s", "a"), want("s", "b")])))
+    wants = [want("s", "a", need=Need(weight=9.0)), want("s", "b")]
+    run = Run(FakeExchange(seen([topic("a", 2.0), topic("b", 2.0)], wants)))
     assert len(await run.until(103.0)) == 1
     move(run, topic("a", 4.0), topic("b", 2.0))  # more, but nowhere near too much
     assert await run.until(110.0) == []
@@ -174,6 +175,18 @@ async def test_a_load_that_another_plan_would_serve_no_better_changes_nothing():
     assert "no better" in entry.why[0]
     assert await run.until(160.0) == []
     assert len(entries(run)) == 2  # it is known now what the load is
+
+
+@in_loop
+async def test_the_first_message_of_what_matters_gets_its_class_though_nothing_is_lost_without():
+    wants = [want("s", "a"), want("s", "alarm", need=Need(weight=100.0))]
+    run = Run(FakeExchange(seen([topic("a", 6.0)], wants)))
+    await run.until(103.0)
+    assert treated(run.exchange.plan)["s", "alarm"][0] == 8
+    move(run, topic("a", 6.0), topic("alarm", 0.1))
+    assert len(await run.until(106.0)) == 1
+    rows = treated(run.exchange.plan)
+    assert rows["s", "alarm"][0] < rows["s", "a"][0]
 
 
 # ------------------------------------------------------------------------------------------------ bounds

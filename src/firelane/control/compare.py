@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from firelane.control.bounds import Bounds, foretold, measured
 from firelane.control.decision import Decision, bounded_routes
 from firelane.control.effect import Effect, ModelError, effect
@@ -18,6 +20,8 @@ from firelane.scenario.need import Need
 from firelane.scenario.plan import Plan
 
 CHANCE = 2.0  # over the root of how many messages there were: what chance does to means
+LEAST_SOONER = 0.1
+LEAST_DELAY_S = 1e-3  # shorter ones are all the same
 MOST_HELD_BACK = 0.05  # of utility, however much the model errs: it errs alike for both plans
 
 
@@ -29,13 +33,16 @@ class Comparison:
     before: Effect
     changed: int
     settles: bool  # a link that would be overloaded, and no longer is
+    sooner: float  # by which part of it the value-weighted delay is shorter
 
     def worthwhile(self, error: ModelError) -> bool:
-        """Whether the new plan is better by more than the model errs, or keeps another number of bounds."""
+        """Whether the new plan is better by more than the model errs, or misses fewer bounds."""
         if self.changed == 0:
             return False
         gain = self.predicted.utility_rate - self.before.utility_rate
-        return self.settles or self.predicted.missed < self.before.missed or gain > min(error.utility, MOST_HELD_BACK)
+        worth_more = gain > min(error.utility, MOST_HELD_BACK)
+        notably_sooner = gain > -error.utility and self.sooner > max(error.delay, LEAST_SOONER)
+        return self.settles or self.predicted.missed < self.before.missed or worth_more or notably_sooner
 
 
 def compared(decision: Decision, before: Plan | None, observed: Observed, scenario: Scenario) -> Comparison:
@@ -50,7 +57,17 @@ def compared(decision: Decision, before: Plan | None, observed: Observed, scenar
         before=effect(foretold(old), needs, bounds),
         changed=len(changes(decision, earlier)),
         settles=_overloaded(old) > _overloaded(new),
+        sooner=_sooner(needs, new, old),
     )
+
+
+def _sooner(needs: list[Need], new: Metrics, old: Metrics) -> float:
+    """By which part delays get shorter, weighted by what subscriptions are worth."""
+    delays = [one.column("delay_mean_s") for one in (new, old)]
+    both = np.isfinite(delays[0]) & np.isfinite(delays[1])
+    weight = np.array([one.weight for one in needs]) * both
+    late_s, later_s = (float(np.nan_to_num(one) @ weight) for one in delays)
+    return 1 - late_s / later_s if later_s > LEAST_DELAY_S * weight.sum() > 0 else 0.0
 
 
 def _overloaded(metrics: Metrics) -> int:

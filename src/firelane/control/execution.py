@@ -69,7 +69,8 @@ class Execution:
             if applied:
                 self._exchange.apply(decision.plan)
         except Exception as problem:
-            self._note_failure(cause, scene, problem, time.perf_counter() - began)
+            reason: Cause = cause or await asyncio.to_thread(difference, self._scene, scene)
+            self._note_failure(reason, scene, problem, time.perf_counter() - began)
             raise
         seconds = time.perf_counter() - began
         outcome = await asyncio.to_thread(self._settled, decision, cause, comparison, applied, old, scene, seconds)
@@ -83,8 +84,8 @@ class Execution:
             self._decisions.judge(trial.entry_id, "kept")
             return None
         judgement = await asyncio.to_thread(self._judged, trial, scene)
-        if judgement is None:
-            self._decisions.judge(trial.entry_id, "kept")
+        if judgement is None or self._exchange.plan is not trial.plan:
+            self._decisions.judge(trial.entry_id, "kept" if judgement is None else "replaced")
             return None
         self.error.learn(judgement.measured, judgement.predicted)
         verdict: Verdict = "kept" if judgement.worse is None else "rolled back"
@@ -174,12 +175,12 @@ class Execution:
             self._decisions.judge(self.trial.entry_id, verdict)
             self.trial = None
 
-    def _note_failure(self, cause: Cause | None, scene: Scene, problem: Exception, seconds: float) -> None:
+    def _note_failure(self, cause: Cause, scene: Scene, problem: Exception, seconds: float) -> None:
         """Keep a record of it, once if it goes on."""
         why = str(problem) if isinstance(problem, FirelaneError) else described(problem)
         if why != self._failure:
             self._failure = why
-            entry = self._entry(cause or difference(self._scene, scene), scene, seconds, self._exchange.plan)
+            entry = self._entry(cause, scene, seconds, self._exchange.plan)
             self._decisions.add(replace(entry, verdict="failed", why=(shown(why),)))
 
     def _entry(self, cause: Cause, scene: Scene, seconds: float, old: Plan | None) -> Entry:

@@ -94,7 +94,8 @@ class Control:
         if not observed.subscriptions or not (observed.topics or self.scenario.topics):
             return now + LOOK_EVERY_S
         if observed.changed != self._seen:
-            self._seen, self._cause = observed.changed, None
+            self._seen = observed.changed
+            self._cause = RELOADED if self._cause is RELOADED else None
             self._patience.changed(now)
         elif not self._patience.waiting and now >= self._retry_at:
             await self._look_closer(observed, now)
@@ -223,9 +224,9 @@ class Control:
         async with self._planning:
             now = self._clock()
             observed = self._observed(now)
-            ahead = self.outlook.ahead(observed, now)
             before, self._seen = self._seen, observed.changed
             self._patience.acted(now)
+            ahead = await asyncio.to_thread(self.outlook.ahead, observed, now)
             try:
                 outcome = await self._execution.act(self._scene(ahead), cause, plan, now)
             except Exception:

@@ -59,8 +59,10 @@ class Outlook:
 
     def planned(self, expected: Observed, now: float) -> None:
         """A plan was made for this."""
-        self._held = {one.name: one.rate_hz for one in expected.topics}
-        self._held_until = now + self._horizon_s if self._proactive and self._forecast.way != AS_NOW else 0.0
+        self._held_until = 0.0
+        if self._proactive and self._forecast.way != AS_NOW:
+            self._held = {one.name: one.rate_hz for one in expected.topics}
+            self._held_until = now + self._horizon_s
 
 
 def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
