@@ -69,8 +69,9 @@ class Execution:
             if applied:
                 self._exchange.apply(decision.plan)
         except Exception as problem:
-            reason: Cause = cause or await asyncio.to_thread(difference, self._scene, scene)
-            self._note_failure(reason, scene, problem, time.perf_counter() - began)
+            if cause is None:
+                cause = await asyncio.to_thread(difference, self._scene, scene)
+            self._note_failure(cause, scene, problem, time.perf_counter() - began)
             raise
         seconds = time.perf_counter() - began
         outcome = await asyncio.to_thread(self._settled, decision, cause, comparison, applied, old, scene, seconds)
