@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -100,7 +100,7 @@ class Control:
         elif not self._patience.waiting and now >= self._retry_at:
             await self._look_closer(observed, now)
         if self._patience.due_at <= now:
-            await self._plan_or_complain(now)
+            await self._plan(now)
         return min(now + LOOK_EVERY_S, max(now, self._patience.due_at))
 
     def look_soon(self) -> None:
@@ -167,37 +167,14 @@ class Control:
 
     async def _look_closer(self, observed: Observed, now: float) -> None:
         """Look for reasons to plan again that are not changes of subscriptions, needs or links; judge the plan."""
-        if self._execution.expectation is None:
+        expectation = self._execution.expectation
+        if expectation is None:
             self._patience.changed(now)
             return
-        try:
-            cause = await self._moved(observed, now) or await self._measured(observed, now)
-        except FirelaneError as problem:
-            self._failed(str(problem), now)
-            return
-        except Exception as bug:
-            traceback.print_exc()
-            self._failed(described(bug), now)
-            return
-        if cause is not None:
-            self._wants(cause, now)
-
-    async def _moved(self, observed: Observed, now: float) -> Cause | None:
-        """Whether the traffic is another than was planned for, or soon will be."""
-        expectation, listened_s, outlook = self._execution.expectation, self.listened_s, self.outlook
-        assert expectation is not None
-
-        def in_thread() -> Cause | None:
-            outlook.look(observed, expectation.costs(), now)
-            ahead = outlook.ahead(observed, now)
-            if not expectation.outdated(ahead, listened_s):
-                return None
-            words = expectation.shift(ahead, listened_s)
-            if expectation.outdated(outlook.held(observed, now), listened_s):
-                return Cause(kind="load", words=words)
-            return Cause(kind="forecast", words=f"a {outlook.way}: soon {words}")
-
-        return await asyncio.to_thread(in_thread)
+        with self._complaining(now):
+            cause = await asyncio.to_thread(self.outlook.moved, expectation, observed, self.listened_s, now)
+            if cause := cause or await self._measured(observed, now):
+                self._wants(cause, now)
 
     async def _measured(self, observed: Observed, now: float) -> Cause | None:
         """Whether bounds are missed, and what the plan does; nothing is read if neither matters."""
@@ -249,18 +226,22 @@ class Control:
         elif outcome.cause.kind == "bound" and self._watch.rest(self._clock()):
             self._tell(f"no plan would meet more bounds than the one in force: {outcome.cause.words}")
 
-    async def _plan_or_complain(self, now: float) -> None:
+    async def _plan(self, now: float) -> None:
+        with self._complaining(now):
+            decision = (await self._act(self._cause, None)).decision
+            what = f"least shares do not fit on {', '.join(decision.relaxed)}; {''.join(decision.plan.why[:1])}"
+            self._say(decision.relaxed, f"plan {decision.plan.version}: {what}")
+
+    @contextlib.contextmanager
+    def _complaining(self, now: float) -> Iterator[None]:
         """An exchange goes on with the plan it has, whatever goes wrong here."""
         try:
-            decision = (await self._act(self._cause, None)).decision
+            yield
         except FirelaneError as problem:
             self._failed(str(problem), now)
         except Exception as bug:
             traceback.print_exc()
             self._failed(described(bug), now)
-        else:
-            what = f"least shares do not fit on {', '.join(decision.relaxed)}; {''.join(decision.plan.why[:1])}"
-            self._say(decision.relaxed, f"plan {decision.plan.version}: {what}")
 
     def _failed(self, problem: str, now: float) -> None:
         self._execution.expectation = None

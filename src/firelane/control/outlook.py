@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from firelane.control.cause import Cause
+from firelane.control.drift import Expectation
 from firelane.control.forecast import AS_NOW, Forecast, Record
 from firelane.exchange.observed import Observed
 from firelane.scenario.control_settings import ControlSettings
@@ -56,6 +58,17 @@ class Outlook:
         if not self._proactive or self._forecast.way == AS_NOW:
             return present
         return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}))
+
+    def moved(self, expectation: Expectation, observed: Observed, listened_s: float, now: float) -> Cause | None:
+        """Whether the traffic is another than was planned for, or soon will be; for a thread."""
+        self.look(observed, expectation.costs(), now)
+        ahead = self.ahead(observed, now)
+        if not expectation.outdated(ahead, listened_s):
+            return None
+        words = expectation.shift(ahead, listened_s)
+        if expectation.outdated(self.held(observed, now), listened_s):
+            return Cause(kind="load", words=words)
+        return Cause(kind="forecast", words=f"a {self.way}: soon {words}")
 
     def planned(self, expected: Observed, now: float) -> None:
         """A plan was made for this."""
