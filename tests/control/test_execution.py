@@ -349,6 +349,25 @@ async def test_a_load_that_grows_is_planned_for_before_it_is_there():
 
 
 @in_loop
+async def test_a_load_that_grows_is_not_planned_for_at_every_look():
+    run, applied = await ramped(True)
+    assert len(applied) <= 4
+    assert len([one for one in entries(run) if one[0] in ("load", "forecast")]) <= 8
+
+
+@in_loop
+async def test_a_rate_that_has_just_jumped_is_planned_for_as_it_was_last():
+    run = await started()
+    half_way = replace(topic("a", 60.0), latest_hz=100.0)  # the mean of a look before the flood, and one in it
+    move(run, half_way, topic("b", 5.0))
+    assert len(await run.until(104.5)) == 1
+    assert next(run.control.decisions.newest_first()).rate_hz == 105.0
+    for mean_hz in (75.0, 85.0, 95.0, 97.0, 99.0):
+        move(run, replace(topic("a", mean_hz), latest_hz=100.0), topic("b", 5.0))
+        assert await run.until(run.now + 1.0) == []
+
+
+@in_loop
 async def test_traffic_is_never_planned_for_as_less_than_it_is():
     run = Run(FakeExchange(seen([topic("a", 1000.0)], [want("s", "a")], kbps=640.0)))
     await run.until(140.0)

@@ -203,7 +203,7 @@ class Control:
             observed = self._observed(now)
             before, self._seen = self._seen, observed.changed
             self._patience.acted(now)
-            ahead = await asyncio.to_thread(self.outlook.ahead, observed, now)
+            ahead = await asyncio.to_thread(self.outlook.to_plan_for, observed, now)
             try:
                 outcome = await self._execution.act(self._scene(ahead), cause, plan, now)
             except Exception:
@@ -211,7 +211,7 @@ class Control:
                     self._seen = before
                 raise
             self._patience.done(now + outcome.seconds)
-            self.outlook.planned(ahead, now)
+            await asyncio.to_thread(self.outlook.planned, ahead, now)
             self._cause = None
             self._rest(outcome, brought=plan is not None)
         return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ from firelane.scenario.control_settings import ControlSettings
 
 LOOK_S = 1.0
 EARLY = 0.05  # of it
+LEAD = 0.2  # of the horizon: how long before a forecast's time the next is planned for
+SETTLING_S = 3.0  # in which the mean of a rate that has jumped follows
+SURPRISE = 4.0  # standard deviations
 
 
 class Outlook:
@@ -24,7 +28,7 @@ class Outlook:
         self._forecast = Forecast(max(1, round(settings.horizon_s / LOOK_S)))
         self._looked_at = float("-inf")
         self._held: Mapping[str, float] = {}
-        self._held_until = 0.0
+        self._held_until = self._foreseen_until = 0.0
 
     @property
     def record(self) -> Record:
@@ -60,22 +64,34 @@ class Outlook:
         return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}))
 
     def moved(self, expectation: Expectation, observed: Observed, listened_s: float, now: float) -> Cause | None:
-        """Whether the traffic is another than was planned for, or soon will be; for a thread."""
+        """Whether the traffic is another than was planned for, or soon will be; for a thread.
+
+        What is foreseen beyond a forecast that was planned for waits until that has nearly come.
+        """
         self.look(observed, expectation.costs(), now)
+        held = self.held(observed, now)
+        if expectation.outdated(held, listened_s):
+            return Cause(kind="load", words=expectation.shift(held, listened_s))
         ahead = self.ahead(observed, now)
-        if not expectation.outdated(ahead, listened_s):
+        if now < self._foreseen_until - LEAD * self._horizon_s or not expectation.outdated(ahead, listened_s):
             return None
-        words = expectation.shift(ahead, listened_s)
-        if expectation.outdated(self.held(observed, now), listened_s):
-            return Cause(kind="load", words=words)
-        return Cause(kind="forecast", words=f"a {self.way}: soon {words}")
+        return Cause(kind="forecast", words=f"a {self.way}: soon {expectation.shift(ahead, listened_s)}")
+
+    def to_plan_for(self, observed: Observed, now: float) -> Observed:
+        """What is ahead; and where a rate has just jumped, what it was last, as means follow only bit by bit."""
+        jumped = {
+            one.name: one.latest_hz
+            for one in observed.topics
+            if one.latest_hz - one.rate_hz > SURPRISE * math.sqrt(max(one.rate_hz, 1.0))
+        }
+        return _at_least(self.ahead(observed, now), jumped)
 
     def planned(self, expected: Observed, now: float) -> None:
         """A plan was made for this."""
-        self._held_until = 0.0
-        if self._proactive and self._forecast.way != AS_NOW:
-            self._held = {one.name: one.rate_hz for one in expected.topics}
-            self._held_until = now + self._horizon_s
+        believed = self._proactive and self._forecast.way != AS_NOW
+        self._held = {one.name: one.rate_hz for one in expected.topics}
+        self._held_until = now + (self._horizon_s if believed else SETTLING_S)
+        self._foreseen_until = self._held_until if believed else 0.0
 
 
 def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:

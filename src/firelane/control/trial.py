@@ -11,7 +11,7 @@ from firelane.scenario.plan import Plan
 LEAST_S = 3.0
 MOST_S = 15.0
 WARMING_S = 1.0  # in which queues still are what the plan before made of them
-ENOUGH = 1000  # messages
+ENOUGH = 500  # messages
 
 
 @dataclass(slots=True, kw_only=True)
