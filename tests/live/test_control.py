@@ -79,7 +79,7 @@ class Site:
         """The plans that were applied, the oldest first."""
         return [one for one in reversed(self.decisions()) if one["version"] != one["version_before"]]
 
-    def until(self, what, seconds=20.0):
+    def until(self, what, seconds=60.0):
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, self.decisions()
