@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
+
 from firelane.errors import PlanError
+from firelane.exchange.lane import Dropped
+from firelane.exchange.measuring import COUNTS, Reading
 from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
 from firelane.metrics import SCHEMA, Metrics
 from firelane.scenario.model import Link, Need, Scenario
@@ -24,6 +28,8 @@ class FakeExchange:
         self.looks = 0
         self.measured = Metrics(source="live", scenario="", table=SCHEMA.empty_table(), links={}, discounted=0.0)
         self.broker = SimpleNamespace(settings=ExchangeSettings(**settings))
+        self.phase, self.phases = None, []
+        self.reading = None
 
     def observed(self, now):
         self.looks += 1
@@ -34,6 +40,12 @@ class FakeExchange:
             raise PlanError(f"version {plan.version} is not newer")
         self.plan = plan
         self.applied.append(plan)
+
+    def on_alert(self, call):
+        self.alert = call
+
+    async def read_gently(self):
+        return None if self.reading is None else self.reading()
 
     def read(self):
         return SimpleNamespace(metrics=lambda: self.measured)
@@ -53,9 +65,7 @@ def observed(scenario: Scenario, **more) -> Observed:
     rows = zip(r.topics, r.topic_rate_hz, r.topic_mean_bytes, r.topic_variance_bytes2, strict=True)
     return Observed(
         topics=tuple(
-            SeenTopic(name=name, rate_hz=float(rate), mean_bytes=float(mean), variance_bytes2=float(variance))
-            for name, rate, mean, variance in rows
-            if rate > 0
+            topic(name, float(rate), float(mean), float(variance)) for name, rate, mean, variance in rows if rate > 0
         ),
         subscriptions=tuple(
             want(name, topic_filter, need=need, link=subscriber.link)
@@ -69,12 +79,38 @@ def observed(scenario: Scenario, **more) -> Observed:
 
 
 def topic(name, rate_hz, mean_bytes=100.0, variance_bytes2=0.0) -> SeenTopic:
-    return SeenTopic(name=name, rate_hz=rate_hz, mean_bytes=mean_bytes, variance_bytes2=variance_bytes2)
+    return SeenTopic(
+        name=name, rate_hz=rate_hz, mean_bytes=mean_bytes, variance_bytes2=variance_bytes2, latest_hz=rate_hz
+    )
 
 
 def want(subscriber, topic_filter, *, need=Need(), best_class=0, link="thin", qos=0) -> SeenSubscription:  # noqa: B008
     return SeenSubscription(
         subscriber=subscriber, filter=topic_filter, need=need, best_class=best_class, link=link, qos=qos
+    )
+
+
+def reading(rows, *, version=1, window_s=1.0, began_wall_s=1.0) -> Reading:
+    """Rows of subscriber, filter, need, messages delivered, messages dropped, and the mean delay, of a whole window."""
+    delivered = np.array([row[3] for row in rows])
+    counts = np.zeros((COUNTS, len(rows)), np.int64)
+    counts[[0, 1, 7]] = delivered + [row[4] for row in rows], delivered, delivered
+    dropped = np.zeros((len(rows), len(Dropped)), np.int64)
+    dropped[:, Dropped.OVERFLOW] = [row[4] for row in rows]
+    return Reading(
+        scenario="",
+        version=version,
+        began_wall_s=began_wall_s,
+        window_s=window_s,
+        subscribers=[row[0] for row in rows],
+        filters=[row[1] for row in rows],
+        needs=[row[2] for row in rows],
+        drop_rates=np.zeros(len(rows)),
+        counts=counts,
+        dropped=dropped,
+        delays_s=delivered * np.array([row[5] for row in rows], float),
+        histograms=np.zeros((len(rows), 0), np.uint32),
+        links={},
     )
 
 

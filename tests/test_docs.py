@@ -15,6 +15,7 @@ import pytest
 from firelane.cli import main
 from firelane.metrics import SCHEMA
 from firelane.scenario import from_text
+from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.model import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
 from firelane.scenario.settings import (
     AccessRule,
@@ -136,6 +137,7 @@ def section(document: str, heading: str) -> str:
         (Profile, "`exchange.profiles.<name>`"),
         (Cap, "`exchange.caps.<role>`"),
         (TelemetrySettings, "`exchange.telemetry`"),
+        (ControlSettings, "`exchange.control`"),
     ],
 )
 def test_every_setting_of_the_exchange_is_documented_in_its_section(kind, heading):

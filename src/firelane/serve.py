@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
-from firelane.control import Control, controlling
+from firelane.control import Archive, Control, controlling
 from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
@@ -88,11 +88,12 @@ async def _serve(
         exchange = await stack.enter_async_context(
             running(scenario, host=host, mqtt_port=mqtt_port, data_dir=data_dir, tell=complain)
         )
+        archive = stack.enter_context(Archive(data_dir / "decisions", tell=_from_thread(loop, complain)))
         if plan is not None:
             exchange.apply(plan)
-            control = Control(exchange, scenario, tell=complain)
+            control = Control(exchange, scenario, tell=complain, keep=archive.put)
         else:
-            control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain))
+            control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain, keep=archive.put))
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
         if http_port is not None:
             from firelane.web.app import make_app
@@ -103,6 +104,15 @@ async def _serve(
         gc.freeze()  # what is here by now stays
         ready(ready_line(exchange, data_dir))
         await stop.wait()
+
+
+def _from_thread(loop: asyncio.AbstractEventLoop, complain: Callable[[str], None]) -> Callable[[str], None]:
+    """The same for other threads."""
+
+    def tell(line: str) -> None:
+        loop.call_soon_threadsafe(complain, line)
+
+    return tell
 
 
 def _reload(

@@ -5,59 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
-from functools import wraps
 from itertools import pairwise
 
 import pytest
+from moved_clock import TOPICS, WANTS, Run, in_loop, started
 
 from fake_exchange import FakeExchange, seen, topic, treated, want
-from firelane.control import Control, controlling, decide
-from firelane.control import loop as loop_module
+from firelane.control import controlling, decide, execution
 from firelane.errors import PlanError
 from firelane.scenario import from_data
 from firelane.scenario.model import Need, Scenario
-
-TOPICS = [topic("a", 20.0), topic("b", 5.0)]
-WANTS = [want("s", "a"), want("s", "b")]
-
-
-class Run:
-    """A control loop whose steps come when it asked for them, in no time."""
-
-    def __init__(self, exchange, scenario=None, **more):
-        self.exchange = exchange
-        self.now = 100.0
-        self.lines = []
-        self.control = Control(exchange, scenario, tell=self.lines.append, clock=lambda: self.now, **more)
-
-    async def until(self, end):
-        """Let time pass; says when plans were applied."""
-        applied, again_at = [], self.now
-        while again_at <= end:
-            self.now = again_at
-            before = len(self.exchange.applied)
-            again_at = await self.control.step(self.now)
-            applied += [round(self.now, 3)] * (len(self.exchange.applied) - before)
-            assert again_at >= self.now
-        self.now = end
-        return applied
-
-
-def in_loop(test):
-    """Run a coroutine function as a test."""
-
-    @wraps(test)
-    def call(**fixtures):
-        asyncio.run(test(**fixtures))
-
-    return call
-
-
-async def started(*wants, **more):
-    """A run that has made its first plan and found nothing to do since."""
-    run = Run(FakeExchange(seen(TOPICS, [*WANTS, *wants])), **more)
-    assert await run.until(103.0) == [100.2]
-    return run
 
 
 @in_loop
@@ -158,7 +115,7 @@ async def test_a_change_while_a_plan_is_made_leads_to_another(monkeypatch):
             run.exchange.change()
         return decide(*arguments, **more)
 
-    monkeypatch.setattr(loop_module, "decide", decide_slowly)
+    monkeypatch.setattr(execution, "decide", decide_slowly)
     run.exchange.change()
     assert len(await run.until(120.0)) == 2
 
@@ -176,7 +133,7 @@ async def test_there_are_never_two_plans_in_the_making(monkeypatch):
         finally:
             busy.release()
 
-    monkeypatch.setattr(loop_module, "decide", decide_alone)
+    monkeypatch.setattr(execution, "decide", decide_alone)
     await asyncio.gather(*(run.control.apply() for _ in range(4)))
     assert [plan.version for plan in run.exchange.applied] == [1, 2, 3, 4, 5]
 
@@ -207,7 +164,7 @@ def test_the_old_plan_stays_when_no_new_one_can_be_made(problem, monkeypatch, ca
         run = await started()
         old = run.exchange.plan
         with monkeypatch.context() as patched:
-            patched.setattr(loop_module, "decide", fail)
+            patched.setattr(execution, "decide", fail)
             run.exchange.change()
             assert await run.until(140.0) == []
         assert run.exchange.plan is old
@@ -230,7 +187,7 @@ async def test_a_failure_is_not_tried_again_all_the_time(monkeypatch):
         tries.append(run.now)
         raise PlanError("no")
 
-    monkeypatch.setattr(loop_module, "decide", fail)
+    monkeypatch.setattr(execution, "decide", fail)
     run.exchange.change()
     await run.until(153.0)
     assert 4 <= len(tries) <= 6

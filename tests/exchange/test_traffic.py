@@ -116,3 +116,16 @@ def test_bursts_are_no_changes():
         known.append(seen.rate_hz)
     assert min(known[60:]) > 3
     assert max(known[60:]) < 25
+
+
+def test_the_latest_rate_is_that_between_two_looks():
+    one = Traffic()
+    seen = one.of(b"a", "a")
+    one.topics(0.0)
+    latest = []
+    for second, count in enumerate([100, 100, 10, 300], 1):
+        for _ in range(count):
+            seen.count(100)
+        (topic,) = one.topics(second * 1.0)
+        latest.append(topic.latest_hz)
+    assert latest == [100, 100, 10, 300]

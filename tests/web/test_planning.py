@@ -201,6 +201,44 @@ def test_a_plan_of_classes_that_there_no_longer_are_can_be_replaced(site):
     assert site.exchange.plan.flow_priority.max() < 2
 
 
+# ------------------------------------------------------------------------------------------------ decisions
+
+
+def test_decisions_are_listed_the_newest_first_with_their_causes(site):
+    assert site.ask("GET", "decisions") == {"items": [], "next_offset": None}
+    site.ask("POST", "plan")
+    site.ask("POST", "plan")
+    plan = site.ask("GET", "plan") | {"version": 1}
+    site.ask("POST", "plan", json=plan, status=409)
+    found = site.ask("GET", "decisions")["items"]
+    assert [(one["kind"], one["verdict"], one["version_before"], one["version"]) for one in found] == [
+        ("operator", "failed", 2, 2), ("operator", "pending", 1, 2), ("operator", "replaced", 0, 1)
+    ]  # fmt: skip
+    assert "not newer" in found[0]["why"][0]
+    first = found[2]
+    assert first["cause"] == "somebody asked for a plan"
+    assert (first["subscriptions"], first["topics"], first["rate_hz"]) == (5, 3, 26.0)
+    assert first["bandwidths_bps"] == {"thin": 8000.0, "own": 16_000.0}
+    assert set(first["predicted"]) == {"utility_rate", "missed", "delay_mean_s", "loss"}
+    assert first["predicted"]["utility_rate"] > first["predicted_before"]["utility_rate"]
+    assert first["measured"] is None
+
+
+def test_decisions_are_narrowed_and_paged(site):
+    for _ in range(3):
+        site.ask("POST", "plan")
+    page = site.ask("GET", "decisions?limit=2")
+    assert (len(page["items"]), page["next_offset"]) == (2, 2)
+    assert len(site.ask("GET", "decisions?kind=operator&offset=2")["items"]) == 1
+    assert site.ask("GET", "decisions?kind=load")["items"] == []
+    since = page["items"][0]["time"]
+    assert len(site.ask("GET", "decisions", params={"since": since})["items"]) == 1
+    assert site.ask("GET", "decisions?since=2999-01-01T00:00:00")["items"] == []
+    site.ask("GET", "decisions?kind=whim", status=422)
+    site.ask("GET", "decisions?since=yesterday", status=422)
+    site.ask("GET", "decisions?verdict=kept", status=422)
+
+
 # ------------------------------------------------------------------------------------------------ needs
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from web_side import bearer, tokens, web_side
 
+from firelane.control import Control
 from firelane.web.app import make_app
 from firelane.web.metrics import PREFIX, families
 
@@ -53,12 +54,12 @@ def test_the_documented_roles_are_those_that_are_needed(tmp_path):
 
 def test_every_metric_is_documented_and_no_other(side):
     documented = set(re.findall(rf"^\| `({PREFIX}\w+)", PAGE, flags=re.MULTILINE))
-    assert documented == {PREFIX + family.name for family in families(side.exchange)}
+    assert documented == {PREFIX + family.name for family in families(side.exchange, Control(side.exchange))}
 
 
 def test_every_label_is_documented(side):
     rows = {line.split("`")[1]: line for line in PAGE.splitlines() if line.startswith(f"| `{PREFIX}")}
-    for family in families(side.exchange):
+    for family in families(side.exchange, Control(side.exchange)):
         row = rows[PREFIX + family.name + (f"{{{family.label}}}" if family.label else "")]
         for value in family.values if family.label not in ("", "version", "link", "priority") else ():
             assert f"`{value}`" in row

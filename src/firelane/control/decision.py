@@ -1,4 +1,5 @@
-"""What is live -> a Plan that can be applied: `tune`, and what only live subscriptions have.
+"""What is live -> a Plan that can be applied: `tune` for utilities or `plan` for requirements, and what only live
+subscriptions have.
 
 * A client's cap (`best_class`) lowers the flow that its subscription is in.
 * A subscription without traffic gets the lowest class and is not dropped.
@@ -18,10 +19,12 @@ from firelane.control.learn import TWIN, learnt, seats, shown, single
 from firelane.errors import FirelaneError, InfeasibleError
 from firelane.exchange.observed import Observed, SeenSubscription
 from firelane.mqtt import numbered
+from firelane.scenario.control_settings import Planner
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes, routes
 
+PLANNING_S = 2.0
 MOST_STREAMS = 5_000_000  # about a gigabyte in arrays
 
 
@@ -37,12 +40,17 @@ class Decision:
 
 
 def decide(
-    observed: Observed, scenario: Scenario | None = None, *, listened_s: float = 0.0, version: int = 1
+    observed: Observed,
+    scenario: Scenario | None = None,
+    *,
+    listened_s: float = 0.0,
+    version: int = 1,
+    planner: Planner = "tune",
 ) -> Decision:
     """The best plan for what is live. It takes tens of milliseconds for ten thousand subscriptions: use a thread."""
     network = bounded_routes(learnt(observed, scenario, listened_s=listened_s))
     rows = [one for wants in seats(observed.subscriptions).values() for one in wants.values()]
-    plan, links = _tuned(_unnamed(network), rows)
+    plan, links = _tuned(_unnamed(network), rows) if planner == "tune" else (_planned(_unnamed(network)), ())
     flow = plan.subscription_flow
     first = _first_of_twins(network)
     priority, drop_rate = plan.flow_priority.copy(), plan.flow_drop_rate.copy()
@@ -108,6 +116,15 @@ def _tuned(network: Routes, rows: list[SeenSubscription]) -> tuple[Plan, tuple[s
     ), fitting.links
 
 
+def _planned(network: Routes) -> Plan:
+    """The plan that misses the fewest bounds, as far as can be found out soon."""
+    from firelane.plan import plan
+
+    if not _served(network).any():
+        raise FirelaneError("nothing is published that anybody wants, so there is nothing to plan")
+    return plan(network, seconds=PLANNING_S).to_plan()
+
+
 def _unnamed(network: Routes) -> Routes:
     """The same with little in its scenario: a fingerprint of what is live is of no use and would hold everybody up."""
     return replace(network, scenario=replace(network.scenario, topics={}, publishers={}, subscribers={}))
@@ -135,7 +152,11 @@ def _without_twins(plan: Plan, first: Ints) -> Plan:
         return plan
     flows, position = np.unique(plan.subscription_flow[kept], return_inverse=True)
     rows = kept.tolist()
-    loads = {shown(name): load for name, load in plan.promised["loads"].items()}
+    loads = (
+        {"loads": {shown(name): load for name, load in plan.promised["loads"].items()}}
+        if "loads" in plan.promised
+        else {}
+    )
     return replace(
         plan,
         flow_id=plan.flow_id[flows],
@@ -146,6 +167,6 @@ def _without_twins(plan: Plan, first: Ints) -> Plan:
         filter=[plan.filter[i] for i in rows],
         subscription_flow=position,
         delta=[plan.delta[i] for i in rows],
-        promised=plan.promised | {"loads": loads},
+        promised=plan.promised | loads,
         why=tuple(shown(line) for line in plan.why),
     )

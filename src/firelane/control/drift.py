@@ -12,7 +12,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints, sum_by
 from firelane.control.decision import Decision, bounded_routes
-from firelane.control.learn import learnt, traffic
+from firelane.control.learn import learnt, shown, traffic
 from firelane.exchange.observed import Observed
 from firelane.scenario.model import Scenario
 from firelane.scenario.routes import Routes
@@ -52,6 +52,18 @@ class Expectation:
     def outdated(self, observed: Observed, listened_s: float) -> bool:
         """Whether traffic has moved too far."""
         return self._now(observed, listened_s).moved_from(self._planned, self._headroom)
+
+    def shift(self, observed: Observed, listened_s: float) -> str:
+        """How far, in words: the link whose load differs most."""
+        now, then = self._now(observed, listened_s).offered.sum(axis=1), self._planned.offered.sum(axis=1)
+        link = int(np.argmax(np.abs(now - then)))
+        return f"{shown(self._routes.lanes[link].name)}: the load is {now[link]:.2f}, the plan was for {then[link]:.2f}"
+
+    def costs(self) -> dict[str, float]:
+        """What one message of a topic is to all links together, in seconds of their time."""
+        r = self._routes
+        seconds = r.topic_mean_bytes[r.stream_topic] * self._per_byte_s + self._overhead_s
+        return dict(zip(r.topics, sum_by(r.stream_topic, seconds, len(r.topics)).tolist(), strict=True))
 
     def _now(self, observed: Observed, listened_s: float) -> Loads:
         topics = traffic(observed, self._scenario, listened_s)

@@ -112,6 +112,7 @@ def _awaited(base: Scenario, seen: dict[str, SeenTopic], listened_s: float) -> d
             rate_hz=min(rate_hz, most_hz),
             mean_bytes=base.topics[name].mean_bytes,
             variance_bytes2=base.topics[name].variance_bytes2,
+            latest_hz=0.0,
         )
         for name, rate_hz in rates.items()
         if rate_hz > SILENT_HZ

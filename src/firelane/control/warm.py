@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from firelane.scenario.control_settings import Planner
 from firelane.scenario.model import Link, Need, Publisher, Scenario, Subscriber, Topic
 
 
-def warm_up() -> None:
+def warm_up(planner: Planner = "tune") -> None:
     """Plan and predict something small that goes all ways: curves of all kinds, filters that overlap, too much load."""
     from firelane.predict import predict
     from firelane.tune import tune
@@ -23,3 +24,7 @@ def warm_up() -> None:
         },
     )
     predict(scenario, tune(scenario))
+    if planner == "plan":
+        from firelane.plan import plan
+
+        plan(scenario, seconds=1.0)

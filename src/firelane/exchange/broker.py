@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +47,7 @@ from firelane.scenario.plan import Plan
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 LANES_A_STEP = 500  # a few milliseconds' worth
+READ_A_STEP = 100
 SPARE_TIMERS = 64
 SPARE_CONNECTIONS = 100  # beyond the limit, who are still told why they are refused
 
@@ -71,6 +72,7 @@ class Broker:
         self.boot = secrets.randbits(64)
         self.recorder: Recorder | None = None
         self._sampled_next = NO_MORE  # the number of the next message that is recorded
+        self.alerted: Callable[[bytes], None] = lambda payload: None  # what to do about an alert that was published
         self.changed = 0  # grows when subscriptions, needs or links change
         self.since_plan = Measuring()
         self.numbers = Numbers()
@@ -398,6 +400,16 @@ class Broker:
         version = None if plan is None else plan.version
         name = self.links.scenario.name
         return self.since_plan.read(name, self.sessions.values(), self.links.shared(), now, version)
+
+    def read_in_steps(self, now: float) -> Generator[None, None, Reading | None]:
+        """The same in steps; None if a plan was applied meanwhile."""
+        while self.measure(READ_A_STEP):
+            yield
+        window, plan = self.since_plan, self.treatment.plan
+        version = None if plan is None else plan.version
+        steps = window.read_in_steps(self.links.scenario.name, self.sessions.values(), now, version, READ_A_STEP)
+        reading = yield from steps
+        return None if self.treatment.plan is not plan or self._applying is not None else reading
 
     def apply(self, plan: Plan, now: float) -> None:
         """Treat every lane as a plan says, from the next `carry_on` to the last.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,11 @@ from firelane.scenario.utility import utilities
 PERCENTILES = (0.5, 0.95, 0.99)
 COUNTS = 10
 _NONE = np.zeros(BUCKETS, np.uint32)
+_NO_BUCKETS = np.zeros(0, np.uint32)
+_GROWING = np.array([[0], [1], [2], [3], [4], [5], [7]])  # the rows of counts that grow; the others say how it is now
+
+# subscriber, filter, need, drop_rate, counts, dropped, delay_s, histogram
+Note = tuple[str, str, Need, float, tuple[int, ...], list[int], float, npt.NDArray[np.uint32]]
 
 
 class Tally:
@@ -53,6 +59,14 @@ class Tally:
         self.timed = 0
         self.delay_s = 0.0
         self.histogram: npt.NDArray[np.uint32] | None = None
+
+    @classmethod
+    def of_new(cls, lane: Lane) -> Tally:
+        """Of a lane that came when the window had begun: all that it did counts."""
+        tally = cls(lane)
+        tally.due = tally.delivered = tally.passed = tally.merged = tally.unmerged = tally.bytes = 0
+        tally.dropped = [0] * len(Dropped)
+        return tally
 
     def add(self, delays_s: npt.NDArray[np.float64]) -> None:
         """Count delays."""
@@ -87,50 +101,53 @@ class Measuring:
     def _tally(self, lane: Lane) -> Tally:
         tally = self._tallies.get(lane)
         if tally is None:
-            tally = self._tallies[lane] = Tally(lane)
-            tally.due = tally.delivered = tally.passed = tally.merged = tally.unmerged = tally.bytes = 0
-            tally.dropped = [0] * len(Dropped)
+            tally = self._tallies[lane] = Tally.of_new(lane)
         return tally
 
     def read(
         self, name: str, sessions: Iterable[Session], links: Iterable[Link], now: float, version: int | None
     ) -> Reading:
         """The window as it is now; what takes longer than noting it down is done by `Reading.metrics`."""
-        lanes = [lane for session in sessions for lane in session.lanes.values() if lane.filter]
-        tallies = [self._tally(lane) for lane in lanes]
-        both = list(zip(lanes, tallies, strict=True))
         window_s = max(now - self._began_at, 1e-9)
-        counts = [
-            (
-                lane.due - one.due,
-                lane.delivered - one.delivered,
-                lane.passed - one.passed,
-                lane.merged - one.merged,
-                lane.unmerged - one.unmerged,
-                lane.bytes - one.bytes,
-                lane.owed,
-                one.timed,
-                -1 if lane.flow is None else lane.flow,
-                lane.klass,
-            )
-            for lane, one in both
+        notes = [
+            self._note(lane, histogram=True) for session in sessions for lane in session.lanes.values() if lane.filter
         ]
-        dropped = np.array([one.dropped for one in lanes], np.int64) - np.array([one.dropped for one in tallies])
-        return Reading(
-            scenario=name,
-            version=version,
-            began_wall_s=self._began_wall_s,
-            window_s=window_s,
-            subscribers=[one.session.name for one in lanes],
-            filters=[one.filter for one in lanes],
-            needs=[one.need for one in lanes],
-            drop_rates=np.array([one.drop_rate for one in lanes], float),
-            counts=np.array(counts, np.int64).reshape(len(lanes), COUNTS).T,
-            dropped=dropped.reshape(len(lanes), len(Dropped)),
-            delays_s=np.array([one.delay_s for one in tallies], float),
-            histograms=np.array([_NONE if one.histogram is None else one.histogram for one in tallies], np.uint32),
-            links={one.name: self._load(one, window_s) for one in links if one.paced},
+        loads = {one.name: self._load(one, window_s) for one in links if one.paced}
+        return _reading(name, version, self._began_wall_s, window_s, notes, loads)
+
+    def read_in_steps(
+        self, name: str, sessions: Iterable[Session], now: float, version: int | None, lanes_a_step: int
+    ) -> Generator[None, None, Reading]:
+        """The same a few lanes at a time, for whoever looks often: without percentiles and links."""
+        window_s = max(now - self._began_at, 1e-9)
+        lanes = [lane for session in sessions for lane in session.lanes.values() if lane.filter]
+        parts = [_reading(name, version, self._began_wall_s, window_s, [], {})]
+        for first in range(0, len(lanes), lanes_a_step):
+            notes = [self._note(lane, histogram=False) for lane in lanes[first : first + lanes_a_step]]
+            parts.append(_reading(name, version, self._began_wall_s, window_s, notes, {}))
+            yield
+        return _joined(parts)
+
+    def _note(self, lane: Lane, *, histogram: bool) -> Note:
+        one = self._tallies.get(lane) or Tally.of_new(lane)
+        counts = (
+            lane.due - one.due,
+            lane.delivered - one.delivered,
+            lane.passed - one.passed,
+            lane.merged - one.merged,
+            lane.unmerged - one.unmerged,
+            lane.bytes - one.bytes,
+            lane.owed,
+            one.timed,
+            -1 if lane.flow is None else lane.flow,
+            lane.klass,
         )
+        dropped = [now - before for now, before in zip(lane.dropped, one.dropped, strict=True)]
+        delays = _NONE if one.histogram is None else one.histogram.copy()
+        return (
+            lane.session.name, lane.filter, lane.need, lane.drop_rate, counts, dropped, one.delay_s,
+            delays if histogram else _NO_BUCKETS,
+        )  # fmt: skip
 
     def _load(self, link: Link, window_s: float) -> LinkLoad:
         load = (link.sent_bytes - self._link_bytes.get(link, 0)) * link.byte_s / window_s
@@ -154,6 +171,45 @@ class Reading:
     delays_s: npt.NDArray[np.float64]  # sums
     histograms: npt.NDArray[np.uint32]
     links: dict[str, LinkLoad]
+
+    @property
+    def settled(self) -> npt.NDArray[np.int64]:
+        """Of how many messages of each subscription it is known what became of them."""
+        _, delivered, _, merged, *_ = self.counts
+        return np.asarray(delivered + merged + self.dropped.sum(axis=1))
+
+    @property
+    def success(self) -> npt.NDArray[np.float64]:
+        """The share of them that arrived, whichever of the subscriber's filters carried them."""
+        _, delivered, _, merged, unmerged, *_ = self.counts
+        return _ratio(delivered + merged - unmerged, self.settled)
+
+    @property
+    def timed(self) -> npt.NDArray[np.int64]:
+        """How many delays are known."""
+        return np.asarray(self.counts[7] + self.counts[2])
+
+    @property
+    def delay_mean_s(self) -> npt.NDArray[np.float64]:
+        """Their mean."""
+        return _ratio(self.delays_s, self.timed)
+
+    def since(self, earlier: Reading) -> Reading:
+        """What came after an earlier reading; all of it, if another window has begun meanwhile.
+
+        Percentiles are those of the whole window.
+        """
+        if (earlier.version, earlier.began_wall_s) != (self.version, self.began_wall_s):
+            return self
+        places = _places(self, earlier)
+        rows = np.flatnonzero(places >= 0)
+        then = places[rows]
+        counts, dropped, delays_s = self.counts.copy(), self.dropped.copy(), self.delays_s.copy()
+        counts[_GROWING, rows] -= earlier.counts[_GROWING, then]
+        dropped[rows] -= earlier.dropped[then]
+        delays_s[rows] -= earlier.delays_s[then]
+        window_s = self.window_s - earlier.window_s
+        return replace(self, window_s=window_s, counts=counts, dropped=dropped, delays_s=delays_s)
 
     def metrics(self) -> Metrics:
         """The table that predictions and simulations use."""
@@ -179,10 +235,7 @@ class Reading:
         return Metrics(source="live", scenario=self.scenario, table=table, links=self.links, discounted=worth)
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        due, delivered, passed, merged, unmerged, sent_bytes, queued, timed, flow, klass = self.counts
-        by_others = merged - unmerged
-        settled = delivered + by_others + self.dropped.sum(axis=1) + unmerged
-        timed = timed + passed
+        due, delivered, passed, merged, _, sent_bytes, queued, _, flow, klass = self.counts
         histograms = self.histograms.astype(np.int64).reshape(len(self.needs), BUCKETS)
         histograms[:, 0] += passed  # who did not wait at all
         percentiles = percentiles_s(histograms, PERCENTILES)
@@ -193,8 +246,8 @@ class Reading:
             "stable": self.dropped[:, Dropped.OVERFLOW] == 0,
             "offered_hz": (due + merged) / self.window_s,
             "delivered_hz": delivered / self.window_s,
-            "success": _ratio(delivered + by_others, settled),
-            "delay_mean_s": _ratio(self.delays_s, timed),
+            "success": self.success,
+            "delay_mean_s": self.delay_mean_s,
             **{f"delay_p{round(100 * share)}_s": percentiles[:, n] for n, share in enumerate(PERCENTILES)},
             "bytes": sent_bytes,
             **{f"dropped_{why.name.lower()}": self.dropped[:, why] for why in Dropped},
@@ -207,6 +260,62 @@ class Reading:
         late = delay_s > np.array(bounds, float)
         kept: npt.NDArray[np.float64] = np.divide(bounds, delay_s, out=np.ones(len(bounds)), where=late)
         return kept
+
+
+def _reading(
+    name: str, version: int | None, began_wall_s: float, window_s: float, notes: list[Note], links: dict[str, LinkLoad]
+) -> Reading:
+    subscribers, filters, needs, drop_rates, counts, dropped, delays_s, histograms = (
+        zip(*notes, strict=True) if notes else ((),) * 8
+    )
+    rows = len(notes)
+    return Reading(
+        scenario=name,
+        version=version,
+        began_wall_s=began_wall_s,
+        window_s=window_s,
+        subscribers=list(subscribers),
+        filters=list(filters),
+        needs=list(needs),
+        drop_rates=np.array(drop_rates, float),
+        counts=np.array(counts, np.int64).reshape(rows, COUNTS).T,
+        dropped=np.array(dropped, np.int64).reshape(rows, len(Dropped)),
+        delays_s=np.array(delays_s, float),
+        histograms=np.array(histograms, np.uint32).reshape(rows, -1) if rows else np.zeros((0, 0), np.uint32),
+        links=links,
+    )
+
+
+def _joined(parts: list[Reading]) -> Reading:
+    """One reading of several, each of other lanes; without percentiles."""
+    return replace(
+        parts[0],
+        subscribers=[name for one in parts for name in one.subscribers],
+        filters=[name for one in parts for name in one.filters],
+        needs=[need for one in parts for need in one.needs],
+        drop_rates=np.concatenate([one.drop_rates for one in parts]),
+        counts=np.concatenate([one.counts for one in parts], axis=1),
+        dropped=np.concatenate([one.dropped for one in parts]),
+        delays_s=np.concatenate([one.delays_s for one in parts]),
+    )
+
+
+def _places(reading: Reading, earlier: Reading) -> npt.NDArray[np.int64]:
+    """In which row of an earlier reading each subscription was, -1 if it was not there."""
+    if (reading.subscribers, reading.filters) == (earlier.subscribers, earlier.filters):
+        return np.arange(len(reading.filters))
+    before = _numbered(earlier)
+    return np.array([before.get(key, -1) for key in _numbered(reading)], np.int64)
+
+
+def _numbered(reading: Reading) -> dict[tuple[str, str, int], int]:
+    """The row of each subscription; of clients that are one subscriber, the first has number 0."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places = {}
+    for row, pair in enumerate(zip(reading.subscribers, reading.filters, strict=True)):
+        places[*pair, seen[pair]] = row
+        seen[pair] += 1
+    return places
 
 
 def _ratio(part: npt.NDArray[Any], whole: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -15,6 +15,7 @@ class SeenTopic:
     rate_hz: float
     mean_bytes: float  # of payloads
     variance_bytes2: float
+    latest_hz: float  # between the last two looks alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

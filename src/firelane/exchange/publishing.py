@@ -25,6 +25,7 @@ _PUBACK, _PUBACK_NOBODY = _SUCCESS[1], bytes((Kind.PUBACK << 4, 3))
 _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 ALERTS = "$firelane/alerts"
+_ALERTS = ALERTS.encode()
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -103,6 +104,8 @@ def accept(
         if qos:  # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2)
             _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
         return
+    if ruled and topic == _ALERTS:
+        broker.alerted(payload)
     message = broker.new_message(topic, payload, qos, retain, session)
     if properties:
         message.take_properties(properties, now)

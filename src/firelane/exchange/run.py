@@ -89,6 +89,24 @@ class Exchange:
         """
         return self.broker.read(time.monotonic())
 
+    async def read_gently(self) -> Reading | None:
+        """The same for whoever looks often: without percentiles and links, and nobody's messages wait for it.
+
+        None if meanwhile a plan was applied, so that another window has begun.
+        """
+        steps = self.broker.read_in_steps(time.monotonic())
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                reading: Reading | None = end.value
+                return reading
+            await asyncio.sleep(0)
+
+    def on_alert(self, call: Callable[[bytes], None]) -> None:
+        """Have somebody told of what is published on `$firelane/alerts`."""
+        self.broker.alerted = call
+
     def override_need(self, subscriber: str, topic_filter: str, need: Need | None) -> None:
         """Set a subscription's need from above, or take that back."""
         self.broker.needs.override(subscriber, topic_filter, need)

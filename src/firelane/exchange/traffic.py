@@ -70,6 +70,7 @@ class Seen:
         "_size",
         "_squares",
         "bytes",
+        "latest_hz",
         "name",
         "published",
         "sampled",
@@ -82,6 +83,7 @@ class Seen:
         self.bytes = 0
         self.sampled = 0
         self.squares = 0
+        self.latest_hz = 0.0  # between the last two looks
         self._rate, self._size = Level(), Level()
         self._mean_square = 0.0
         self._looks = 0
@@ -105,7 +107,8 @@ class Seen:
             self._rate = Level()
         rate, size = self._rate, self._size
         most_hz = rate.value if rate.value * elapsed_s > 1 else 1 / elapsed_s
-        rate.look(published / elapsed_s, most_hz / elapsed_s, weight)
+        self.latest_hz = published / elapsed_s
+        rate.look(self.latest_hz, most_hz / elapsed_s, weight)
         sampled = self.sampled - self._squares[0]
         if sampled:
             mean_square = (self.squares - self._squares[1]) / sampled
@@ -181,6 +184,7 @@ class Traffic:
                 rate_hz=one.rate_hz,
                 mean_bytes=one.mean_bytes,
                 variance_bytes2=one.variance_bytes2,
+                latest_hz=one.latest_hz,
             )
             for one in self._seen.values()
             if one.rate_hz > LEAST_HZ

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from firelane.mqtt.topics import filter_problem, topic_problem
+from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.fields import STRICT, optional
 from firelane.scenario.need import Need, NeedChange
 from firelane.scenario.telemetry_settings import TelemetrySettings
@@ -236,6 +237,7 @@ class ExchangeSettings:
     websocket: WebSocket | None = None
     upstream: Upstream | None = None
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    control: ControlSettings = field(default_factory=ControlSettings)
     system_interval_s: Annotated[_Duration, Field(alias="system_interval")] = 10.0
 
     def __post_init__(self) -> None:

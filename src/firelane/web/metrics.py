@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from firelane import __version__
+from firelane.control import Control
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Phase
 from firelane.exchange.link import Link
@@ -45,13 +46,14 @@ def _lines(family: Family) -> Iterator[str]:
         yield f'{name}{{{family.label}="{key}"}} {value}' if family.label else f"{name} {value}"
 
 
-def families(exchange: Exchange) -> Iterator[Family]:
+def families(exchange: Exchange, control: Control) -> Iterator[Family]:
     """Everything that is measured. Only connections and sessions are walked over: milliseconds for ten thousand."""
     yield _by("build_info", "Always 1; the label says which version runs.", "version", {__version__: 1})
     yield from _clients(exchange.broker)
     yield from _messages(exchange.broker)
     yield from _deliveries(exchange.broker)
     yield from _lanes(exchange.broker)
+    yield from _control(control)
     yield from _log(exchange.log)
     yield from _process()
 
@@ -119,6 +121,17 @@ def _lanes(broker: Broker) -> Iterator[Family]:
     yield _by("link_queued_messages", "Messages that wait for a shared link.", "link", _of(links, "queued"))
     yield _by("delays_total", "Deliveries whose delay was measured, by class.", "priority", timed)
     yield _by("delay_seconds_total", "The sum of these delays.", "priority", waited)
+
+
+def _control(control: Control) -> Iterator[Family]:
+    kinds = {str(kind): count for kind, count in control.decisions.by_kind.items()}
+    verdicts = {str(verdict): count for verdict, count in control.decisions.by_verdict.items()}
+    errors = {"utility": control.error.utility, "delay": control.error.delay}
+    forecasts = asdict(control.outlook.record)
+    yield _by("decisions_total", "Decisions of the control loop, by what led to them.", "kind", kinds)
+    yield _by("verdicts_total", "What became of them.", "verdict", verdicts)
+    yield _by("model_error", "How far off predictions usually are, relative.", "of", errors)
+    yield _by("forecasts", "Forecasts of the load, and how they did.", "outcome", forecasts)
 
 
 def _of(links: dict[str, Link], what: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from firelane.exchange.run import Exchange
 from firelane.web.access import needs
 from firelane.web.exchange import Live
+from firelane.web.lanes import Controlled
 from firelane.web.metrics import families, text
 from firelane.web.problems import refusal
 
@@ -33,9 +34,9 @@ async def readyz(exchange: Live) -> str:
 
 
 @router.get("/metrics", dependencies=needs("read"), response_class=PlainTextResponse)
-async def metrics(exchange: Live) -> PlainTextResponse:
+async def metrics(exchange: Live, control: Controlled) -> PlainTextResponse:
     """Everything that is counted, for Prometheus."""
-    return PlainTextResponse(text(families(exchange)), media_type=PROMETHEUS)
+    return PlainTextResponse(text(families(exchange, control)), media_type=PROMETHEUS)
 
 
 def _not_ready(exchange: Exchange) -> str | None:

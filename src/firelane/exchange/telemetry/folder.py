@@ -52,15 +52,20 @@ class Folder:
         self._opened = True
         self._make_room(0)
 
-    def write(self, table: pa.Table, wall_s: float) -> Path:
-        """Keep a table as one more file, whose first records were taken at `wall_s`."""
+    def write(self, table: pa.Table, wall_s: float, *, instead_of: Path | None = None) -> Path:
+        """Keep a table as one more file, whose first records were taken at `wall_s`, or instead of the newest file."""
         if not self._opened:
             self.open()
         content = _encoded(table)
-        self._make_room(len(content))
-        path = self._next_path(wall_s)
+        newest, size = self._files[-1] if self._files else (None, 0)
+        again = newest is not None and newest == instead_of
+        self._make_room(len(content) - size * again)
+        path = newest if newest is not None and again else self._next_path(wall_s)
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         _write_whole(path, content)
+        if again and self._files and self._files[-1][0] == path:
+            self._files.pop()
+            self.bytes -= size
         self._files.append((path, len(content)))
         self.bytes += len(content)
         return path

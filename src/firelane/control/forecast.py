@@ -1,0 +1,172 @@
+"""What topics' rates will be a little later: as they were a cycle ago, on along their trend, or as now.
+
+A cycle is believed when it has been seen nearly twice and the second would have been foreseen from the first; a trend
+when the load is on a line whose slope is more than chance, and not on a step. How often forecasts were nearer or
+further off than none would have been is counted.
+
+Implements: planemqx, section VII, the future work: predicting changes.
+Differs:    the paper names no method; lengths of cycles are found by autocorrelation.
+Symbols:    none of the paper's.
+Checked by: tests/control/test_forecast.py
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from firelane.arrays import Floats
+
+MOST_TOPICS = 1000  # others are as now
+MOST_LOOKS = 720  # that are remembered
+LINE_LOOKS = 12  # that a line is drawn through
+SURE = 4.0  # standard errors from which on a slope is believed
+LEAST_RISE = 0.1  # of the load, over the line
+CROOKED = 3.0  # times the scatter of chance from which on it is no line
+SHORTEST_CYCLE = 8  # looks
+LONGEST_CYCLE = 0.6  # of all looks, so that the start of a third is foreseen
+LIKENESS = 0.5  # autocorrelation from which on a cycle is looked into
+BETTER = 0.6  # of the error of 'as now': what a cycle's must be below
+LEVEL_LOOKS = 3  # that are averaged for the level now
+NOTABLE = 0.02  # of the load: smaller errors are all the same
+AS_NOW, TREND, CYCLE = "as now", "trend", "cycle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """How forecasts did: how many there were, and how many were nearer than 'as now', or further off."""
+
+    made: int = 0
+    helped: int = 0
+    hurt: int = 0
+
+
+class Forecast:
+    """Told the rates of topics at every look (one a second), it says what they will be `horizon` looks later."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+        self.way = AS_NOW
+        self.record = Record()
+        self._number: dict[str, int] = {}
+        self._rates = np.zeros((0, 0))  # a row a look, the oldest first
+        self._cycle: int | None = None
+        self._due: deque[tuple[float, float] | None] = deque()  # loads as forecast and as now, if they differ
+
+    def look(self, latest_hz: Mapping[str, float], costs: Mapping[str, float]) -> None:
+        """What came since the last look, as rates; costs are what one message of a topic is to links."""
+        self._remember(latest_hz)
+        cost = np.array([costs.get(name, 0.0) for name in self._number])
+        load = self._rates @ cost
+        self._judge(float(load[-1]))
+        self._cycle = believed_cycle(load, self.horizon)
+        variance = self._rates[-LINE_LOOKS:] @ cost**2
+        self.way = CYCLE if self._cycle is not None else TREND if on_a_line(load[-LINE_LOOKS:], variance) else AS_NOW
+        now = float(level(self._rates) @ cost)
+        self._due.append(None if self.way == AS_NOW else (float(self._expected() @ cost), now))
+
+    def ahead(self, rates_hz: Mapping[str, float]) -> dict[str, float]:
+        """The rates to expect; those of topics it knows nothing of stay as they are."""
+        if self.way == AS_NOW:
+            return dict(rates_hz)
+        expected = self._expected()
+        return {
+            name: float(expected[self._number[name]]) if name in self._number else rate
+            for name, rate in rates_hz.items()
+        }
+
+    def _remember(self, latest_hz: Mapping[str, float]) -> None:
+        for name in latest_hz:
+            if name not in self._number and len(self._number) < MOST_TOPICS:
+                self._number[name] = len(self._number)
+        row = np.array([latest_hz.get(name, 0.0) for name in self._number])
+        before = np.zeros((len(self._rates), len(row)))
+        before[:, : self._rates.shape[1]] = self._rates
+        self._rates = np.vstack([before, row])[-MOST_LOOKS:]
+
+    def _judge(self, load: float) -> None:
+        """Compare what was forecast for this look with what came."""
+        if len(self._due) < self.horizon or (due := self._due.popleft()) is None:
+            return
+        forecast, as_now = due
+        gain = abs(as_now - load) - abs(forecast - load)
+        self.record = Record(
+            made=self.record.made + 1,
+            helped=self.record.helped + (gain > NOTABLE * load),
+            hurt=self.record.hurt + (-gain > NOTABLE * load),
+        )
+
+    def _expected(self) -> Floats:
+        if self._cycle is not None:
+            return again(self._rates, self._cycle, self.horizon)
+        return line(self._rates[-LINE_LOOKS:], self.horizon) if self.way == TREND else level(self._rates)
+
+
+def level(rates: Floats) -> Floats:
+    """The rates now, over a few looks."""
+    return np.asarray(rates[-LEVEL_LOOKS:].mean(axis=0))
+
+
+def line(rates: Floats, ahead: int) -> Floats:
+    """Lines through looks (rows), so many looks later."""
+    time = _times(len(rates))
+    slope: Floats = time @ rates / (time @ time)
+    expected: Floats = np.maximum(0.0, rates.mean(axis=0) + slope * (time[-1] + ahead))
+    return expected
+
+
+def on_a_line(load: Floats, variance: Floats) -> bool:
+    """Whether loads are on a line that rises or falls; the variances say what chance does to each."""
+    looks = len(load)
+    if looks < LINE_LOOKS or variance.mean() <= 0:
+        return False
+    time = _times(looks)
+    slope = time @ load / (time @ time)
+    left = load - load.mean() - slope * time
+    straight = left @ left / (looks - 2) < CROOKED * variance.mean()
+    steep = abs(slope) > max(SURE * np.sqrt(variance.mean() / (time @ time)), LEAST_RISE * load.mean() / looks)
+    return bool(straight and steep)
+
+
+def _times(looks: int) -> Floats:
+    return np.arange(looks, dtype=np.float64) - (looks - 1) / 2
+
+
+def believed_cycle(load: Floats, horizon: int) -> int | None:
+    """After how many looks the load repeats itself, if it did so and could have been foreseen from that."""
+    period = cycle(load)
+    if period is None:
+        return None
+    off = np.abs(load[period:] - load[:-period])[-period:]
+    now = np.convolve(load, np.full(LEVEL_LOOKS, 1 / LEVEL_LOOKS), "valid")  # of looks LEVEL_LOOKS - 1 and later
+    as_now = np.abs(load[LEVEL_LOOKS - 1 + horizon :] - now[:-horizon])[-period:]
+    return period if off.mean() < BETTER * as_now.mean() else None
+
+
+def cycle(load: Floats) -> int | None:
+    """After how many looks the load is most like itself, if there are nearly twice as many."""
+    looks = len(load)
+    longest = int(looks * LONGEST_CYCLE)
+    if longest < SHORTEST_CYCLE:
+        return None
+    off = load - load.mean()
+    power = np.abs(np.fft.rfft(off, 2 * looks)) ** 2
+    likeness = np.fft.irfft(power)[: longest + 2] / np.arange(looks, looks - longest - 2, -1)
+    if likeness[0] <= 0:
+        return None
+    inner = likeness[1:-1] / likeness[0]
+    peaks = 1 + np.flatnonzero((np.diff(likeness)[:-1] >= 0) & (np.diff(likeness)[1:] < 0) & (inner > LIKENESS))
+    peaks = peaks[peaks >= SHORTEST_CYCLE]
+    if len(peaks) == 0:
+        return None
+    return int(peaks[np.argmax(likeness[peaks] > 0.9 * likeness[peaks].max())])
+
+
+def again(rates: Floats, period: int, ahead: int) -> Floats:
+    """What came a cycle, or several, before the look to be forecast."""
+    then = len(rates) - 1 + ahead
+    then -= period * -(-(ahead) // period)
+    return np.asarray(rates[max(0, then - 1) : then + 2].mean(axis=0))

@@ -1,0 +1,102 @@
+"""The traffic to plan for: as it is now, or more where a forecast is believed; never less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from firelane.control.cause import Cause
+from firelane.control.drift import Expectation
+from firelane.control.forecast import AS_NOW, Forecast, Record
+from firelane.exchange.observed import Observed
+from firelane.scenario.control_settings import ControlSettings
+
+LOOK_S = 1.0
+EARLY = 0.05  # of it
+LEAD = 0.2  # of the horizon: how long before a forecast's time the next is planned for
+SETTLING_S = 3.0  # in which the mean of a rate that has jumped follows
+SURPRISE = 4.0  # standard deviations
+
+
+class Outlook:
+    """Watches rates once a second, and holds on to what a plan was made for until its time has come."""
+
+    def __init__(self, settings: ControlSettings) -> None:
+        self._proactive = settings.proactive
+        self._horizon_s = settings.horizon_s
+        self._forecast = Forecast(max(1, round(settings.horizon_s / LOOK_S)))
+        self._looked_at = float("-inf")
+        self._held: Mapping[str, float] = {}
+        self._held_until = self._foreseen_until = 0.0
+
+    @property
+    def record(self) -> Record:
+        """How forecasts did."""
+        return self._forecast.record
+
+    @property
+    def way(self) -> str:
+        """What is believed at present: a trend, a cycle, or that all stays as it is."""
+        return self._forecast.way
+
+    def change(self, settings: ControlSettings) -> Outlook:
+        """Under other settings; what was seen stays known if it is of use."""
+        if (settings.proactive, settings.horizon_s) == (self._proactive, self._horizon_s):
+            return self
+        return Outlook(settings)
+
+    def look(self, observed: Observed, costs: Mapping[str, float], now: float) -> None:
+        """Take the latest rates into account; costs are what one message of a topic is to links."""
+        if self._proactive and now - self._looked_at >= LOOK_S * (1 - EARLY):
+            self._looked_at = now
+            self._forecast.look({one.name: one.latest_hz for one in observed.topics}, costs)
+
+    def held(self, observed: Observed, now: float) -> Observed:
+        """What is seen, or what was foreseen and may still come."""
+        return _at_least(observed, self._held) if now < self._held_until else observed
+
+    def ahead(self, observed: Observed, now: float) -> Observed:
+        """What is to be expected within the horizon."""
+        present = self.held(observed, now)
+        if not self._proactive or self._forecast.way == AS_NOW:
+            return present
+        return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}))
+
+    def moved(self, expectation: Expectation, observed: Observed, listened_s: float, now: float) -> Cause | None:
+        """Whether the traffic is another than was planned for, or soon will be; for a thread.
+
+        What is foreseen beyond a forecast that was planned for waits until that has nearly come.
+        """
+        self.look(observed, expectation.costs(), now)
+        held = self.held(observed, now)
+        if expectation.outdated(held, listened_s):
+            return Cause(kind="load", words=expectation.shift(held, listened_s))
+        ahead = self.ahead(observed, now)
+        if now < self._foreseen_until - LEAD * self._horizon_s or not expectation.outdated(ahead, listened_s):
+            return None
+        return Cause(kind="forecast", words=f"a {self.way}: soon {expectation.shift(ahead, listened_s)}")
+
+    def to_plan_for(self, observed: Observed, now: float) -> Observed:
+        """What is ahead; and where a rate has just jumped, what it was last, as means follow only bit by bit."""
+        jumped = {
+            one.name: one.latest_hz
+            for one in observed.topics
+            if one.latest_hz - one.rate_hz > SURPRISE * math.sqrt(max(one.rate_hz, 1.0))
+        }
+        return _at_least(self.ahead(observed, now), jumped)
+
+    def planned(self, expected: Observed, now: float) -> None:
+        """A plan was made for this."""
+        believed = self._proactive and self._forecast.way != AS_NOW
+        self._held = {one.name: one.rate_hz for one in expected.topics}
+        self._held_until = now + (self._horizon_s if believed else SETTLING_S)
+        self._foreseen_until = self._held_until if believed else 0.0
+
+
+def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
+    topics = tuple(
+        replace(one, rate_hz=rates_hz[one.name]) if rates_hz.get(one.name, 0.0) > one.rate_hz else one
+        for one in observed.topics
+    )
+    return replace(observed, topics=topics)

@@ -1,0 +1,87 @@
+"""Forecasts of rates: right where there is something to foresee, and harmless where there is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firelane.control import forecast
+from firelane.control.forecast import AS_NOW, CYCLE, LINE_LOOKS, TREND, Forecast, cycle, line, on_a_line
+
+HORIZON = 8
+
+
+def played(rates_hz, seed=1, horizon=HORIZON):
+    """The forecast after Poisson traffic with these rates, and what it expected at every look."""
+    chance, one, expected = np.random.default_rng(seed), Forecast(horizon), []
+    for rate_hz in rates_hz:
+        one.look({"a": float(chance.poisson(rate_hz))}, {"a": 1.0})
+        expected.append(one.ahead({"a": rate_hz})["a"])
+    return one, np.array(expected)
+
+
+def test_a_line_goes_on():
+    rates = np.arange(15.0)[:, None] * [10, 0] + [100, 50]
+    assert line(rates, 5) == pytest.approx([100 + 10 * 19, 50])
+
+
+def test_chance_is_no_line_and_neither_is_a_step():
+    chance = np.random.default_rng(2)
+    loads = chance.poisson(100, (10_000, LINE_LOOKS)).astype(float)
+    assert np.mean([on_a_line(load, load) for load in loads]) < 1e-3  # four standard errors: 6e-5
+    for after in range(2, LINE_LOOKS - 1):
+        step = chance.poisson(np.where(np.arange(LINE_LOOKS) < after, 100, 400)).astype(float)
+        assert not on_a_line(step, step)
+    ramp = chance.poisson(np.linspace(100, 160, LINE_LOOKS)).astype(float)
+    assert on_a_line(ramp, ramp)
+
+
+def test_a_ramp_is_believed_and_foreseen():
+    rates = np.concatenate([np.full(60, 100.0), np.linspace(100, 400, 60), np.full(60, 400.0)])
+    one, expected = played(rates)
+    on_the_way = np.arange(75, 110)
+    assert np.mean(np.abs(expected[on_the_way] - rates[on_the_way + HORIZON])) < 25  # as now would be 41 off
+    assert one.record.helped > 2 * one.record.hurt
+
+
+@pytest.mark.parametrize("period", [20, 60, 97])
+def test_a_cycle_is_found_after_two_and_its_third_is_foreseen(period):
+    time = np.arange(3 * period)
+    rates = 200 + 150 * np.where(time % period < period // 3, 1, -1)
+    one, expected = played(rates, horizon=min(HORIZON, period // 4))
+    assert one.way == CYCLE
+    third = 2 * period + np.arange(2, period // 3 - 2)  # its high part, without the edges
+    assert np.all(expected[third - min(HORIZON, period // 4)] > 280)
+
+
+def test_a_cycle_that_was_seen_only_once_is_none():
+    time = np.arange(70)
+    assert cycle(np.sin(2 * np.pi * time / 60)) is None
+    assert cycle(np.sin(2 * np.pi * np.arange(115) / 60)) == pytest.approx(60, abs=1)
+
+
+def test_noise_has_no_cycle():
+    chance = np.random.default_rng(3)
+    assert [cycle(chance.poisson(100, 300).astype(float)) for _ in range(50)] == [None] * 50
+    assert cycle(np.full(100, 7.0)) is None
+
+
+def test_where_nothing_can_be_foreseen_rates_are_as_now():
+    one, expected = played(np.full(400, 100.0))
+    assert one.way == AS_NOW
+    assert np.mean(expected == 100.0) > 0.95
+    jumps = np.random.default_rng(4).choice([50.0, 400.0], 40).repeat(10)
+    two, _ = played(jumps)
+    assert two.record.hurt <= 0.25 * len(jumps)
+
+
+def test_topics_that_come_and_go_and_those_beyond_the_most_are_as_now(monkeypatch):
+    monkeypatch.setattr(forecast, "MOST_TOPICS", 2)
+    one = Forecast(HORIZON)
+    for second in range(60):
+        rates = {"a": 10.0 * second, "b": 5.0} if second > 20 else {"a": 10.0 * second}
+        one.look(rates | {"c": 7.0}, {"a": 1.0, "b": 1.0, "c": 1.0})
+    assert one.way == TREND
+    found = one.ahead({"a": 590.0, "b": 5.0, "c": 7.0})
+    assert found["a"] == pytest.approx(590 + 10 * HORIZON)
+    assert found["c"] == 7.0
