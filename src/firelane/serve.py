@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
-from firelane.control import Control, controlling
+from firelane.control import Control, controlling, following
 from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
@@ -93,6 +93,7 @@ async def _serve(
             control = Control(exchange, scenario, tell=complain)
         else:
             control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain))
+        await stack.enter_async_context(following(exchange, control.look_soon))
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
         if http_port is not None:
             from firelane.web.app import make_app

@@ -1,7 +1,8 @@
 """The live loop: watches the exchange, learns its traffic, plans again when it has changed, and applies the plan."""
 
 from firelane.control.decision import Decision, decide
+from firelane.control.following import following
 from firelane.control.learn import learnt
 from firelane.control.loop import Control, controlling
 
-__all__ = ["Control", "Decision", "controlling", "decide", "learnt"]
+__all__ = ["Control", "Decision", "controlling", "decide", "following", "learnt"]

@@ -145,12 +145,22 @@ class Delivering:
         lane = copy.lane
         if not copy.threshold or (copy.qos and message.qos):
             return True
-        if hash64(self._boot, message.sequence, lane.key) >= copy.threshold:
+        if hash64(self._boot, message.sequence, lane.key) >= copy.threshold or self._may_fill(lane.session.link):
             return True
         lane.due += 1
         self._dropping.count_drop(lane, Dropped.POLICY, message, 0, now)
         for other in copy.others:
             other.unmerged += 1
+        return False
+
+    @staticmethod
+    def _may_fill(link: Link | None) -> bool:
+        """Whether what is to be dropped may use a link on which nothing waits, to find out if it carries that too."""
+        if link is None:
+            return False
+        if link.probing and not link.queued:
+            return True
+        link.withheld += 1
         return False
 
     def deliver_reliably(self, message: Message, route: Route, now: float, packet_id: int = 0) -> int:
