@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Live:
-    """Subscriptions, and links as they are known. An own link that carries less than it should has a name of its own."""
+    """Subscriptions, and links as they are known; an own link that carries less than configured has its own name."""
 
     subscriptions: tuple[SeenSubscription, ...] = ()
     links: dict[str, model.Link] = field(default_factory=dict)
