@@ -3,7 +3,7 @@ what was sent.
 
 A queue that lasts, somewhere behind the exchange, means that the link is full; what is acknowledged then is what it
 carries. So it *shrinks* to that when round trips have grown and the network, not the exchange, holds up what waits, in
-two looks in a row. The queue is then drained by sending less for a while.
+three looks in a row, of which the first does not count, as it may have begun before. The queue is then drained by sending less for a while.
 
 It *grows* by probes. While something waits, or is dropped on purpose, a little more is sent for one look. Classes are
 strict, so this goes to the lowest that has anything. What was acknowledged counts, unless round trips grew: then
@@ -21,7 +21,8 @@ from enum import Enum
 from firelane.exchange.kernel import SeenKernel
 from firelane.exchange.link import KnownBy
 
-LEAST_LOOK_S, MOST_LOOK_S = 0.2, 5.0
+LEAST_LOOK_S, MOST_LOOK_S = 0.2, 5.0  # what is judged by
+LEAST_HURRIED_S = 0.08  # while a queue is there
 SEGMENT_BITS = 8 * 1514
 SEGMENTS = 20  # of the link's time that a look takes at least: an acknowledgement counts whole segments
 HELD = 0.5  # share of the bytes acknowledged whose connections the network holds up, for the link to be the cause
@@ -29,11 +30,11 @@ LOST = 0.05  # of what was sent, not acknowledged in the same look: more and mor
 GROWN_S = 0.005  # round trips vary by as much without any cause
 GROWN_SEGMENTS = 4  # and by as many segments in the way
 GROWN_SHARE = 0.25  # and by this part of themselves, over radio
-LOOKS_TO_SHRINK = 2
+LOOKS_TO_SHRINK = 3
 LEAST_CUT = 0.05  # where the queue lasts although what is acknowledged seems to say that the link is not too slow
 FLOOR = 0.01  # of the configured bandwidth
-DRAIN = 0.7  # of the estimate is sent while a queue drains
-LOOKS_TO_DRAIN = 4
+DRAIN = 0.5  # of the estimate is sent while a queue drains
+LOOKS_TO_DRAIN = 30  # at most: round trips may have grown for good
 STEP = 0.08  # by which a probe exceeds the estimate
 FIRST_WAIT_S = 1.0  # before a probe; doubled when one fails
 LONGEST_WAIT_S = 4.0
@@ -57,6 +58,7 @@ class Bandwidth:
         self.state = State.STEADY
         self._pace = pace
         self._unjudged: SeenKernel | None = None
+        self._full: SeenKernel | None = None  # of late, while the link was too slow all the time
         self._looks = 0  # in which the link was too slow, or the queue was drained
         self._wait_s = FIRST_WAIT_S
         self._probe_at = 0.0
@@ -74,25 +76,33 @@ class Bandwidth:
         """Whether more is sent than is known to get through."""
         return self.state is State.PROBING
 
+    @property
+    def hurried(self) -> bool:
+        """Whether there may be a queue now, so that it is worth looking again soon."""
+        return self.state is State.DRAINING or self._looks > 0
+
     def look(self, now: float, seen: SeenKernel) -> None:
         """Judge what has come of what was sent, as soon as it is enough to judge by."""
         seen = seen if self._unjudged is None else joined(self._unjudged, seen)
         self._unjudged = seen
-        if seen.window_s < min(max(LEAST_LOOK_S, SEGMENTS * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S):
+        least_s = LEAST_HURRIED_S if self.hurried else LEAST_LOOK_S
+        if seen.window_s < min(max(least_s, SEGMENTS * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S):
             return
         self._unjudged = None
         if self.state is State.PROBING:
             self._judge_probe(now, seen)
         elif self.state is State.DRAINING:
-            self._drain(seen)
+            self._drain(now, seen)
         elif self._too_slow(seen):
+            self._full = None if self._looks == 0 else seen if self._full is None else joined(self._full, seen)
             self._looks += 1
-            if self._looks >= LOOKS_TO_SHRINK:
-                self._shrink(now, seen)
+            if self._looks >= LOOKS_TO_SHRINK and self._full is not None:
+                self._shrink(self._full)
         else:
             self._looks = 0
             if self._wants_more(seen) and now >= self._probe_at:
-                self.state, self._grown_before_s = State.PROBING, seen.grown_s
+                self._turn(State.PROBING)
+                self._grown_before_s = seen.grown_s
 
     def _too_slow(self, seen: SeenKernel) -> bool:
         """Whether the network holds up what the exchange would send."""
@@ -103,20 +113,20 @@ class Bandwidth:
         """How much longer a round trip must take than the shortest, to say anything."""
         return max(GROWN_S, GROWN_SEGMENTS * SEGMENT_BITS / self.bandwidth_bps, GROWN_SHARE * seen.shortest_s)
 
-    def _shrink(self, now: float, seen: SeenKernel) -> None:
+    def _shrink(self, seen: SeenKernel) -> None:
         acked_bps = 8 * seen.acked_bytes / seen.window_s
         self._know(min(acked_bps, (1 - LEAST_CUT) * self.bandwidth_bps), "acknowledged")
         self._wait_s = FIRST_WAIT_S
-        self._begin_to_drain(now)
+        self._turn(State.DRAINING)
 
-    def _begin_to_drain(self, now: float) -> None:
-        self.state, self._looks = State.DRAINING, 0
-        self._probe_at = now + self._wait_s
+    def _turn(self, state: State) -> None:
+        self.state, self._looks = state, 0
 
-    def _drain(self, seen: SeenKernel) -> None:
+    def _drain(self, now: float, seen: SeenKernel) -> None:
         self._looks += 1
-        if seen.grown_s <= self._much_s(seen) or self._looks >= LOOKS_TO_DRAIN:
-            self.state, self._looks = State.STEADY, 0
+        if seen.grown_s <= 2 * self._much_s(seen) or self._looks >= LOOKS_TO_DRAIN:  # the mean is late
+            self._turn(State.STEADY)
+            self._probe_at = now + self._wait_s
 
     def _wants_more(self, seen: SeenKernel) -> bool:
         return self.bandwidth_bps < self.configured_bps and (seen.waiting or seen.withheld > 0)
@@ -125,15 +135,16 @@ class Bandwidth:
         queue_s = seen.grown_s - self._grown_before_s
         if queue_s > self._much_s(seen) / 2 or seen.acked_bytes < (1 - LOST) * seen.paced_bytes:
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
-            self._begin_to_drain(now)
+            self._turn(State.DRAINING)
             return
-        acked_bps = 8 * seen.acked_bytes / seen.window_s
-        enough = acked_bps >= min((1 + STEP / 2) * self.bandwidth_bps, self._pace * self.configured_bps)
-        if acked_bps > self.bandwidth_bps:
-            self._know(acked_bps, "probed")
+        proven_bps = 8 * min(seen.acked_bytes, seen.paced_bytes) / seen.window_s  # after losses much is acked at once
+        enough = proven_bps >= (1 + STEP / 2) * self.bandwidth_bps
+        if proven_bps > self.bandwidth_bps:
+            self._know(proven_bps, "probed")
         self._wait_s = FIRST_WAIT_S
         if not enough or self.bandwidth_bps == self.configured_bps:
-            self.state, self._probe_at = State.STEADY, now + self._wait_s
+            self._turn(State.STEADY)
+            self._probe_at = now + self._wait_s
 
     def _know(self, bandwidth_bps: float, known_by: KnownBy) -> None:
         """What was sent without trouble at the configured pace need not be known better."""

@@ -13,6 +13,7 @@ from firelane.exchange.link import Link
 from firelane.exchange.run import Exchange
 
 LOOK_EVERY_S = 0.25
+LOOK_HURRIED_S = 0.1  # while there may be a queue somewhere
 LOOK_IDLE_S = 1.0  # where no link is paced
 MOVED = 0.05  # less is not worth another plan
 
@@ -28,7 +29,8 @@ class Following:
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_S if self._links else LOOK_IDLE_S)
+            hurried = any(one.hurried for one in self._links.values())
+            await asyncio.sleep(LOOK_HURRIED_S if hurried else LOOK_EVERY_S if self._links else LOOK_IDLE_S)
             self.look(time.monotonic())
 
     def look(self, now: float) -> None:

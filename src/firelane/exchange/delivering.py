@@ -21,6 +21,7 @@ from firelane.exchange.serving import Serving
 from firelane.mqtt.packets import V5
 
 MOST_POSITION = 0xFFFF
+FILL_S = 0.05  # of a link's time that may wait beside what a plan wants, while it is found out what the link carries
 
 
 class Delivering:
@@ -155,10 +156,10 @@ class Delivering:
 
     @staticmethod
     def _may_fill(link: Link | None) -> bool:
-        """Whether what is to be dropped may use a link on which nothing waits, to find out if it carries that too."""
+        """Whether what is to be dropped may use a link on which little waits, to find out if it carries that too."""
         if link is None:
             return False
-        if link.probing and not link.queued:
+        if link.probing and link.queued_bytes * link.byte_s < FILL_S:
             return True
         link.withheld += 1
         return False
