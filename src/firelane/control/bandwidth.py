@@ -1,9 +1,9 @@
-"""What a link really carries: an estimate between next to nothing and its configured bandwidth, from what came of
-what was sent.
+"""What a link really carries: an estimate of at most its configured bandwidth, from what came of what was sent.
 
 A queue that lasts, somewhere behind the exchange, means that the link is full; what is acknowledged then is what it
-carries. So it *shrinks* to that when round trips have grown and the network, not the exchange, holds up what waits, in
-three looks in a row, of which the first does not count, as it may have begun before. The queue is then drained by sending less for a while.
+carries. So the estimate *shrinks* to that when round trips have grown and the network, not the exchange, holds up what
+waits, in three looks in a row (the first may have begun before, so it is not counted). The queue is then drained by
+sending less for a while.
 
 It *grows* by probes. While something waits, or is dropped on purpose, a little more is sent for one look. Classes are
 strict, so this goes to the lowest that has anything. What was acknowledged counts, unless round trips grew: then
@@ -24,6 +24,7 @@ from firelane.exchange.link import KnownBy
 LEAST_LOOK_S, MOST_LOOK_S = 0.2, 5.0  # what is judged by
 LEAST_HURRIED_S = 0.08  # while a queue is there
 SEGMENT_BITS = 8 * 1514
+ROUND_TRIPS = 4  # that a probe takes at least
 SEGMENTS = 20  # of the link's time that a look takes at least: an acknowledgement counts whole segments
 HELD = 0.5  # share of the bytes acknowledged whose connections the network holds up, for the link to be the cause
 LOST = 0.05  # of what was sent, not acknowledged in the same look: more and more is under way
@@ -85,8 +86,7 @@ class Bandwidth:
         """Judge what has come of what was sent, as soon as it is enough to judge by."""
         seen = seen if self._unjudged is None else joined(self._unjudged, seen)
         self._unjudged = seen
-        least_s = LEAST_HURRIED_S if self.hurried else LEAST_LOOK_S
-        if seen.window_s < min(max(least_s, SEGMENTS * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S):
+        if seen.window_s < self._enough_s(seen):
             return
         self._unjudged = None
         if self.state is State.PROBING:
@@ -104,6 +104,12 @@ class Bandwidth:
                 self._turn(State.PROBING)
                 self._grown_before_s = seen.grown_s
 
+    def _enough_s(self, seen: SeenKernel) -> float:
+        least_s = LEAST_HURRIED_S if self.hurried else LEAST_LOOK_S
+        if self.probing:  # acknowledgements come a round trip later
+            least_s = max(least_s, ROUND_TRIPS * seen.shortest_s)
+        return min(max(least_s, SEGMENTS * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S)
+
     def _too_slow(self, seen: SeenKernel) -> bool:
         """Whether the network holds up what the exchange would send."""
         held_up = (seen.waiting and seen.held >= HELD) or seen.acked_bytes < (1 - LOST) * seen.paced_bytes
@@ -116,7 +122,7 @@ class Bandwidth:
     def _shrink(self, seen: SeenKernel) -> None:
         acked_bps = 8 * seen.acked_bytes / seen.window_s
         self._know(min(acked_bps, (1 - LEAST_CUT) * self.bandwidth_bps), "acknowledged")
-        self._wait_s = FIRST_WAIT_S
+        self._wait_s, self._grown_before_s = FIRST_WAIT_S, 0.0
         self._turn(State.DRAINING)
 
     def _turn(self, state: State) -> None:
@@ -124,7 +130,8 @@ class Bandwidth:
 
     def _drain(self, now: float, seen: SeenKernel) -> None:
         self._looks += 1
-        if seen.grown_s <= 2 * self._much_s(seen) or self._looks >= LOOKS_TO_DRAIN:  # the mean is late
+        left_s = seen.grown_s - self._grown_before_s
+        if left_s <= 2 * self._much_s(seen) or self._looks >= LOOKS_TO_DRAIN:  # the kernel's mean is late
             self._turn(State.STEADY)
             self._probe_at = now + self._wait_s
 
