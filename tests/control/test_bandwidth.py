@@ -118,6 +118,52 @@ def test_what_waits_for_a_slow_client_is_no_slow_link():
     assert estimate.bandwidth_bps == CONFIGURED
 
 
+def test_a_connection_that_is_full_says_nothing_as_long_as_round_trips_are_short():
+    estimate = Bandwidth(CONFIGURED, PACE)
+    for look in range(100):
+        estimate.look(look * LOOK_S, a_look(acked_bytes=200_000, grown_s=0.003, held=1.0, waiting=True))
+    assert estimate.bandwidth_bps == CONFIGURED
+
+
+def looked_at(estimate, looks, seen):
+    for _ in range(looks):
+        estimate.look(0.0, seen)
+
+
+def test_many_thin_connections_that_no_window_holds_up_fill_a_link_too():
+    estimate = Bandwidth(CONFIGURED, PACE)
+    looked_at(estimate, 3, a_look(paced_bytes=300_000, acked_bytes=150_000, grown_s=0.1))
+    assert estimate.bandwidth_bps == 8 * 150_000 / 0.25
+
+
+def test_a_trickle_is_not_taken_for_nothing():
+    estimate = Bandwidth(CONFIGURED, PACE)
+    looked_at(estimate, 3, a_look(acked_bytes=10, grown_s=1.0, held=1.0, waiting=True))
+    assert estimate.bandwidth_bps == FLOOR * CONFIGURED
+
+
+def probing(grown_s=0.0):
+    estimate = Bandwidth(CONFIGURED, PACE, known_bps=CONFIGURED / 2)
+    estimate.look(0.0, a_look(paced_bytes=150_000, acked_bytes=150_000, waiting=True, grown_s=grown_s))
+    assert estimate.probing
+    return estimate
+
+
+def test_a_probe_proves_no_more_than_was_sent_in_it():
+    """After a loss is made good, much is acknowledged at once that was sent before."""
+    estimate = probing()
+    estimate.look(1.0, a_look(paced_bytes=165_000, acked_bytes=300_000))
+    assert estimate.bandwidth_bps == 8 * 165_000 / 0.25
+
+
+def test_after_a_probe_only_its_own_queue_is_drained():
+    estimate = probing(grown_s=0.05)
+    estimate.look(1.0, a_look(paced_bytes=165_000, acked_bytes=150_000, grown_s=0.07))
+    assert estimate.state is State.DRAINING
+    estimate.look(2.0, a_look(grown_s=0.052))
+    assert estimate.state is State.STEADY
+
+
 def test_one_bad_look_or_two_are_not_enough():
     slow = a_look(acked_bytes=150_000, grown_s=0.1, held=1.0, waiting=True)
     estimate = Bandwidth(CONFIGURED, PACE)
@@ -202,9 +248,9 @@ def test_headers_that_nobody_counted_do_not_keep_a_queue_for_ever():
     looks = 0
     while estimate.pace_bps > 0.8 * CONFIGURED or estimate.state is not State.STEADY:
         queued = estimate.state is State.STEADY
-        acked = estimate.pace_bps / 8 * LOOK_S
+        paced = estimate.pace_bps / 8 * LOOK_S
         grown_s = 0.1 if queued else 0.0
-        held = a_look(paced_bytes=acked, acked_bytes=acked, grown_s=grown_s, held=float(queued), waiting=queued)
+        held = a_look(paced_bytes=paced, acked_bytes=1.2 * paced, grown_s=grown_s, held=float(queued), waiting=queued)
         estimate.look(looks * LOOK_S, held)
         looks += 1
         assert looks < 60
