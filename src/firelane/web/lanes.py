@@ -140,12 +140,13 @@ def _links(observed: Observed, plan: Plan | None, metrics: Metrics) -> Iterator[
     for name, link in observed.links.items():
         here = [one for one in observed.subscriptions if one.link == name]
         seen = observed.bandwidths.get(name)
+        known_bps = link.bandwidth_bps if seen is None else seen.known_bps
         yield LinkState(
             name=name,
             bandwidth_bps=link.bandwidth_bps if seen is None else seen.configured_bps,
-            known_bps=link.bandwidth_bps if seen is None else seen.known_bps,
+            known_bps=known_bps,
             known_by="configured" if seen is None else seen.known_by,
-            paced_bps=None if link.bandwidth_bps is None else link.paced_bps,
+            paced_bps=None if known_bps is None else link.pace * known_bps,
             buffer_messages=link.buffer_messages,
             propagation_s=link.propagation_s,
             loss=link.loss,
