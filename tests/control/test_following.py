@@ -121,13 +121,15 @@ def test_a_link_that_is_looked_at_no_more_is_left_as_it_is_known():
 
 
 def test_it_looks_by_itself_sooner_while_there_may_be_a_queue_and_rarely_while_no_link_is_paced(monkeypatch):
-    exchange = Played(thin=overloaded(0.5))
+    exchange = Played(thin=overloaded())
     fluids, exchange.links = exchange.links, {}
+    (fluid,) = fluids.values()
     pauses, pause = [], asyncio.sleep
 
     async def noted(seconds):
         pauses.append(seconds)
         exchange.links = fluids if len(pauses) > 1 else {}
+        fluid.capacity_bps = CONFIGURED / 2 if len(pauses) > 2 else CONFIGURED
         await pause(0)
 
     def seen_kernel(now, play=exchange.seen_kernel):

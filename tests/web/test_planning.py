@@ -414,7 +414,8 @@ def test_links_are_shown_with_who_is_on_them_and_their_loads(site):
     site.ask("POST", "plan")
     thin, own = site.ask("GET", "links")["items"]
     assert thin == {
-        "name": "thin", "bandwidth_bps": 80_000.0, "known_bps": 80_000.0, "known_by": "configured", "paced_bps": pytest.approx(77_600.0), "buffer_messages": None,
+        "name": "thin", "bandwidth_bps": 80_000.0, "known_bps": 80_000.0, "known_by": "configured",
+        "paced_bps": pytest.approx(77_600.0), "buffer_messages": None,
         "propagation_s": 0.0, "loss": 0.0, "each": False, "subscribers": 1, "subscriptions": 2,
         "load": pytest.approx(metrics.links["thin"].load), "planned_load": pytest.approx(metrics.links["thin"].load),
     }  # fmt: skip
