@@ -80,6 +80,13 @@ def test_growing_back_is_planned_for_when_it_has_come_to_an_end():
     assert not exchange.link.probing
 
 
+def test_the_last_few_per_cent_are_planned_for_too():
+    exchange = Played(thin=overloaded())
+    exchange.link.bandwidth_bps = 0.96 * CONFIGURED
+    looked(Following(exchange), exchange, 5.0)
+    assert [one[2:] for one in exchange.known] == [(CONFIGURED, "probed")]
+
+
 def test_links_are_followed_each_by_itself():
     exchange = Played(thin=overloaded(0.5), wide=overloaded())
     looked(Following(exchange), exchange, 5.0)

@@ -190,7 +190,7 @@ def test_a_connection_that_is_gone_does_no_harm():
 
 
 def test_many_connections_are_represented_by_some():
-    link = a_live_link()
+    link = a_live_link(overhead_bytes=None)
     many = [Connected(link) for _ in range(4 * MOST_OF_A_LINK)]
     asked = []
     for one in many:
