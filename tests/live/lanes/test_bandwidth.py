@@ -72,7 +72,7 @@ class Story:
                 self.changed_ns.append(time.perf_counter_ns())
             (link,) = self._asked.get("/api/v1/links")["items"]
             self.known.append((time.perf_counter_ns(), link["known_bps"]))
-            with suppress(AssertionError):  # there may be no plan yet
+            with suppress(KeyError):  # the first plan has yet to be made
                 plan = self._asked.get("/api/v1/plan")
                 self.plans.append((time.perf_counter_ns(), plan["version"], plan["links"]["post"]["pace_bps"]))
 
@@ -97,7 +97,7 @@ def best_ms(one, story):
     calm = round(CALM_S * 1e9)
     spans = ((when[0] + 10**9, halved), (halved + calm, whole), (whole, when[-1]))
     found = [delay_s[(when >= start) & (when < end)] for start, end in spans]
-    return [(1e3 * part.mean(), 1e3 * np.percentile(part, 99)) for part in found]
+    return [(round(1e3 * float(part.mean()), 1), round(1e3 * float(np.percentile(part, 99)), 1)) for part in found]
 
 
 def told(folder, system, *, with_plan):
