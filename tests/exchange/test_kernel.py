@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from types import SimpleNamespace
 
 import pytest
+import trustme
 import uvloop
 from thin_link import a_link, on_one_link
 from websockets.asyncio.client import connect
@@ -16,7 +18,7 @@ from firelane.exchange.kernel import INFO_BYTES, MOST_OF_A_LINK, MOST_OWN, Kerne
 from firelane.exchange.link import Link
 from firelane.exchange.run import running
 from firelane.scenario.model import Scenario
-from firelane.scenario.settings import ExchangeSettings, WebSocket
+from firelane.scenario.settings import ExchangeSettings, Tls, WebSocket
 
 CONNECT, CONNACK = bytes.fromhex("100f00044d51545404020000") + b"\0\3ann", bytes.fromhex("20020000")
 PINGREQ, PINGRESP = bytes.fromhex("c000"), bytes.fromhex("d000")
@@ -232,23 +234,33 @@ def test_own_links_are_looked_at_while_something_waits_or_they_are_narrow_and_no
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells")
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_what_a_real_kernel_says_is_what_was_sent_over_tcp_and_websocket(loop, tmp_path):
-    settings = ExchangeSettings(websocket=WebSocket(port=0))
+def test_what_a_real_kernel_says_is_what_was_sent_over_tcp_tls_and_websocket(loop, tmp_path):
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(pem := str(tmp_path / "pem"))
+    settings = ExchangeSettings(websocket=WebSocket(port=0), tls=Tls(port=0, certificate=pem, key=pem))
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     scenario = Scenario(name="thin", exchange=settings, **on_one_link("ann", link=a_link(overhead_bytes=None)))
 
     async def story():
         async with running(scenario, host="127.0.0.1", mqtt_port=0, data_dir=tmp_path, tell=print) as exchange:
-            port = int(exchange.addresses["mqtt"].rpartition(":")[2])
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(CONNECT)
-            await reader.readexactly(len(CONNACK))
-            over_tcp = await counted(exchange, writer.write, lambda: reader.readexactly(len(PINGRESP)))
-            writer.close()
+            over_tcp = await plainly(exchange, "mqtt", None)
+            over_tls = await plainly(exchange, "mqtts", trusting)
             uri = exchange.addresses["ws"] + "/mqtt"
             async with connect(uri, subprotocols=["mqtt"]) as web:
                 await web.send(CONNECT)
                 await web.recv()
-                return over_tcp, await counted(exchange, web.send, web.recv)
+                return over_tcp, over_tls, await counted(exchange, web.send, web.recv)
+
+    async def plainly(exchange, scheme, tls):
+        port = int(exchange.addresses[scheme].rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        writer.write(CONNECT)
+        await reader.readexactly(len(CONNACK))
+        acked_bytes = await counted(exchange, writer.write, lambda: reader.readexactly(len(PINGRESP)))
+        writer.close()
+        await writer.wait_closed()
+        return acked_bytes
 
     async def counted(exchange, send, receive):
         await asyncio.sleep(0.1)  # until all is acknowledged
@@ -265,6 +277,7 @@ def test_what_a_real_kernel_says_is_what_was_sent_over_tcp_and_websocket(loop, t
         return one.acked_bytes
 
     with asyncio.Runner(loop_factory=loop) as runner:
-        over_tcp, over_web = runner.run(story())
+        over_tcp, over_tls, over_web = runner.run(story())
     assert over_tcp == 10 * (2 + 66)
+    assert over_tls == 10 * (2 + 22 + 66)  # each in a record of TLS 1.3
     assert over_web == 10 * (2 + 2 + 66)  # each in a frame with a head of two bytes

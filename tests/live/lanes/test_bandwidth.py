@@ -17,7 +17,7 @@ from firelane.scenario.routes import routes
 from live.lanes.bottleneck import QUEUE_S, bottleneck, entered
 from live.lanes.scenarios import at_load, load_of, planemqx, planned, raised
 from live.lanes.schedule import schedule
-from live.lanes.served import Asked, arguments, judged, run
+from live.lanes.served import Asked, arguments, run
 
 pytestmark = pytest.mark.slow
 
@@ -112,16 +112,17 @@ def told(folder, system, *, with_plan):
     return one, story
 
 
+def judged(check, folder, system, *, with_plan):
+    """A second attempt for a busy machine; not by how late the load was, as asking all the while delays that too."""
+    try:
+        check(*told(folder / "first", system, with_plan=with_plan))
+    except AssertionError as problem:
+        print(f"repeated: {problem}")
+        check(*told(folder / "second", system, with_plan=with_plan))
+
+
 def test_the_pace_follows_the_real_rate_and_the_best_class_stays_fast(system, tmp_path):
-    stories = []
-
-    def attempt(n):
-        one, story = told(tmp_path / str(n), system, with_plan=True)
-        stories.append(story)
-        return (one,)
-
-    def check(one):
-        story = stories[-1]
+    def check(one, story):
         shrunk_s, grown_s = story.took_s(0, RATE_BPS / 2), story.took_s(1, RATE_BPS)
         before, halved, whole = best_ms(one, story)
         print(f"noticed after {shrunk_s:.1f} s, and again after {grown_s:.1f} s; best class, mean and p99 in ms: "
@@ -133,19 +134,11 @@ def test_the_pace_follows_the_real_rate_and_the_best_class_stays_fast(system, tm
         assert whole[0] < before[0] + 10  # while it is probed whether there is more
         assert one.got.by_class(one.plan)[0].success == 1
 
-    judged(attempt, check)
+    judged(check, tmp_path, system, with_plan=True)
 
 
 def test_plans_are_made_for_what_the_link_carries_and_not_too_often(system, tmp_path):
-    stories = []
-
-    def attempt(n):
-        one, story = told(tmp_path / str(n), system, with_plan=False)
-        stories.append(story)
-        return (one,)
-
-    def check(one):
-        story = stories[-1]
+    def check(_, story):
         halved, whole = story.changed_ns
         before, at_half, after = (
             story.planned(*span) for span in ((0, halved), (halved + 10**9, whole), (whole, np.inf))
@@ -156,4 +149,4 @@ def test_plans_are_made_for_what_the_link_carries_and_not_too_often(system, tmp_
         assert len(at_half) <= MOST_PLANS
         assert len(after.keys() - at_half.keys()) <= MOST_PLANS
 
-    judged(attempt, check)
+    judged(check, tmp_path, system, with_plan=False)
