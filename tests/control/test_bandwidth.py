@@ -164,6 +164,16 @@ def test_after_a_probe_only_its_own_queue_is_drained():
     assert estimate.state is State.STEADY
 
 
+def test_a_queue_is_gone_when_no_more_comes_out_than_goes_in_however_late_the_mean_round_trip_says_so():
+    estimate = Bandwidth(CONFIGURED, PACE)
+    looked_at(estimate, 3, a_look(acked_bytes=150_000, grown_s=0.2, held=1.0, waiting=True))
+    looked_at(estimate, 1, a_look(paced_bytes=75_000, acked_bytes=150_000, grown_s=0.2))
+    looked_at(estimate, 1, a_look(paced_bytes=75_000, acked_bytes=70_000, grown_s=0.2, held=0.5))  # a loss
+    assert estimate.state is State.DRAINING
+    looked_at(estimate, 1, a_look(paced_bytes=75_000, acked_bytes=75_000, grown_s=0.1))
+    assert estimate.state is State.STEADY
+
+
 def test_one_bad_look_or_two_are_not_enough():
     slow = a_look(acked_bytes=150_000, grown_s=0.1, held=1.0, waiting=True)
     estimate = Bandwidth(CONFIGURED, PACE)

@@ -191,18 +191,28 @@ def test_a_connection_that_is_gone_does_no_harm():
     assert seen(kernel).acked_bytes == 1000
 
 
-def test_many_connections_are_represented_by_some():
+def test_many_connections_take_turns_and_all_that_passes_is_counted_once():
     link = a_live_link(overhead_bytes=None)
     many = [Connected(link) for _ in range(4 * MOST_OF_A_LINK)]
     asked = []
     for one in many:
         one.tcp_info = lambda one=one: asked.append(one) or raw(**one.fields)
     kernel = watched(*many)
-    del kernel._server.drivers[many[3]]
-    for one in many:
-        one.passes(100, acked=50)
-    assert seen(kernel).acked_bytes == pytest.approx(0.5 * 100 * len(many))
-    assert len(asked) == 2 * MOST_OF_A_LINK
+    looks = []
+    for look in range(1, 13):
+        for one in many:
+            one.passes(1448, acked=1000 if look == 1 else 1448)
+        looks += [seen.acked_bytes for _, seen in kernel.look(10 + look / 4)]
+        assert len(asked) == (look + 1) * MOST_OF_A_LINK
+    assert looks[4:] == pytest.approx([len(many) * 1514] * 8)
+
+
+def test_connections_that_are_gone_are_forgotten():
+    link = a_live_link()
+    kernel = watched(*(Connected(link) for _ in range(10)))
+    kernel._server.drivers = dict.fromkeys([Connected(link)])
+    kernel.look(11.0)
+    assert len(kernel._infos) == 1
 
 
 def test_it_is_known_whether_something_waited_all_the_while_and_what_was_dropped():

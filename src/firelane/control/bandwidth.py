@@ -130,8 +130,9 @@ class Bandwidth:
 
     def _drain(self, now: float, seen: SeenKernel) -> None:
         self._looks += 1
-        left_s = seen.grown_s - self._grown_before_s
-        if left_s <= 2 * self._much_s(seen) or self._looks >= LOOKS_TO_DRAIN:  # the kernel's mean is late
+        short = seen.grown_s - self._grown_before_s <= 2 * self._much_s(seen)  # the kernel's mean is late
+        empty = seen.held == 0 and seen.acked_bytes <= (1 + LOST) * seen.paced_bytes  # or more would still come out
+        if short or empty or self._looks >= LOOKS_TO_DRAIN:
             self._turn(State.STEADY)
             self._probe_at = now + self._wait_s
 

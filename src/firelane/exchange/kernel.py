@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firelane.exchange.link import Link
@@ -23,7 +22,7 @@ from firelane.scenario import model
 if TYPE_CHECKING:
     from firelane.exchange.server import Driver, Server
 
-MOST_OF_A_LINK = 128  # connections that are asked about; more of one link are represented by these
+MOST_OF_A_LINK = 256  # connections that are asked about; more of one link take turns
 MOST_OWN = 256  # links of single clients that are looked at together
 _TCP_INFO = struct.Struct("=7xB16xI40xI8xI36xQ16xII4xI8xQQ16xQQ")
 INFO_BYTES = _TCP_INFO.size
@@ -103,9 +102,9 @@ class _Sums:
         self.shortest += acked * now.shortest_s
         self.grown += acked * now.grown_s
 
-    def wire_bytes(self, link: Link, paced_bytes: int, *, sampled: bool) -> float:
+    def wire_bytes(self, link: Link, paced_bytes: int) -> float:
         """What was acknowledged, with headers."""
-        if link.overhead_is_fixed or sampled:  # as much more as the link counts for what was sent
+        if link.overhead_is_fixed:  # as much more as the link counts for what was sent
             return self.acked * paced_bytes / self.fresh if self.fresh > 0 else float(self.acked)
         if self.sent <= 0 or self.segments <= 0:
             return self.acked * (1 + model.TCP_IP_ETHERNET_BYTES / model.SEGMENT_BYTES)
@@ -119,6 +118,7 @@ class _Mark(NamedTuple):
     sent_bytes: int
     withheld: int
     waiting: bool
+    asked: int  # connections so far
 
 
 class Kernel:
@@ -132,14 +132,17 @@ class Kernel:
     def look(self, now: float) -> list[tuple[Link, SeenKernel]]:
         """What became of what each paced link has sent since the last look."""
         marks, self._marks = self._marks, {}
-        infos, self._infos = self._infos, {}
         found = []
         for link, drivers in self._wanted().items():
-            sums = self._sum(drivers, infos)
-            self._marks[link] = mark = _Mark(now, link.sent_bytes, link.withheld, link.queued > 0)
             before = marks.get(link)
+            asked = 0 if before is None else before.asked
+            sums = self._sum(drivers, asked)
+            waiting = link.queued > 0
+            self._marks[link] = mark = _Mark(now, link.sent_bytes, link.withheld, waiting, asked + MOST_OF_A_LINK)
             if before is not None and now > before.time:
-                found.append((link, _seen(link, before, mark, sums, sampled=len(drivers) > MOST_OF_A_LINK)))
+                found.append((link, _seen(link, before, mark, sums)))
+        if len(self._infos) > 2 * len(self._server.drivers):  # most are of connections that are gone
+            self._infos = {one: self._infos[one] for one in self._server.drivers if one in self._infos}
         return found
 
     def _wanted(self) -> dict[Link, list[Driver]]:
@@ -157,26 +160,27 @@ class Kernel:
             wanted.setdefault(link, []).append(driver)
         return wanted
 
-    def _sum(self, drivers: list[Driver], before: dict[Driver, Info]) -> _Sums:
-        """The changes since the last look."""
-        sums = _Sums()
-        known_first = chain((one for one in drivers if one in before), (one for one in drivers if one not in before))
-        for driver in islice(known_first, MOST_OF_A_LINK):
+    def _sum(self, drivers: list[Driver], asked: int) -> _Sums:
+        """The changes since each was last asked about: where they take turns, of as much traffic as in one look."""
+        sums, infos = _Sums(), self._infos
+        for turn in range(min(len(drivers), MOST_OF_A_LINK)):
+            driver = drivers[(asked + turn) % len(drivers)]
             raw = driver.tcp_info()
             if raw is not None:
-                self._infos[driver] = info = parsed(raw)
-                if driver in before:
-                    sums.add(before[driver], info)
+                info = parsed(raw)
+                if driver in infos:
+                    sums.add(infos[driver], info)
+                infos[driver] = info
         return sums
 
 
-def _seen(link: Link, before: _Mark, now: _Mark, sums: _Sums, *, sampled: bool) -> SeenKernel:
+def _seen(link: Link, before: _Mark, now: _Mark, sums: _Sums) -> SeenKernel:
     paced_bytes = now.sent_bytes - before.sent_bytes
     timely = max(sums.timely, 1)
     return SeenKernel(
         window_s=now.time - before.time,
         paced_bytes=paced_bytes,
-        acked_bytes=sums.wire_bytes(link, paced_bytes, sampled=sampled),
+        acked_bytes=sums.wire_bytes(link, paced_bytes),
         shortest_s=sums.shortest / timely,
         grown_s=sums.grown / timely,
         held=sums.held / timely,
