@@ -22,7 +22,7 @@ from firelane.scenario import model
 if TYPE_CHECKING:
     from firelane.exchange.server import Driver, Server
 
-MOST_OF_A_LINK = 256  # connections that are asked about; more of one link take turns
+MOST_AT_ONCE = 512  # connections of a link that are asked about in a look: a few milliseconds; more take turns
 MOST_OWN = 256  # links of single clients that are looked at together
 _TCP_INFO = struct.Struct("=7xB16xI40xI8xI36xQ16xII4xI8xQQ16xQQ")
 INFO_BYTES = _TCP_INFO.size
@@ -112,13 +112,21 @@ class _Sums:
 
 
 class _Mark(NamedTuple):
-    """How a link stood when it was last looked at."""
+    """How a link stood at some time."""
 
     time: float
     sent_bytes: int
     withheld: int
     waiting: bool
-    asked: int  # connections so far
+
+
+class _Round:
+    """What connections have said since a mark, as far as they were asked."""
+
+    def __init__(self, mark: _Mark) -> None:
+        self.mark = mark
+        self.sums = _Sums()
+        self.asked = 0
 
 
 class Kernel:
@@ -127,20 +135,22 @@ class Kernel:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._infos: dict[Driver, Info] = {}
-        self._marks: dict[Link, _Mark] = {}
+        self._rounds: dict[Link, _Round] = {}
 
     def look(self, now: float) -> list[tuple[Link, SeenKernel]]:
-        """What became of what each paced link has sent since the last look."""
-        marks, self._marks = self._marks, {}
+        """What became of what each paced link has sent, of links whose connections have all been asked about."""
+        before, self._rounds = self._rounds, {}
         found = []
         for link, drivers in self._wanted().items():
-            before = marks.get(link)
-            asked = 0 if before is None else before.asked
-            sums = self._sum(drivers, asked)
-            waiting = link.queued > 0
-            self._marks[link] = mark = _Mark(now, link.sent_bytes, link.withheld, waiting, asked + MOST_OF_A_LINK)
-            if before is not None and now > before.time:
-                found.append((link, _seen(link, before, mark, sums)))
+            mark = _Mark(now, link.sent_bytes, link.withheld, link.queued > 0)
+            one = before.get(link) or _Round(mark)
+            self._ask(one, drivers)
+            if link not in before:
+                one = _Round(mark)  # there is nothing yet to compare with
+            elif one.asked >= len(drivers) and now > one.mark.time:
+                found.append((link, _seen(link, one.mark, mark, one.sums)))
+                one = _Round(mark)
+            self._rounds[link] = one
         if len(self._infos) > 2 * len(self._server.drivers):  # most are of connections that are gone
             self._infos = {one: self._infos[one] for one in self._server.drivers if one in self._infos}
         return found
@@ -160,18 +170,17 @@ class Kernel:
             wanted.setdefault(link, []).append(driver)
         return wanted
 
-    def _sum(self, drivers: list[Driver], asked: int) -> _Sums:
-        """The changes since each was last asked about: where they take turns, of as much traffic as in one look."""
-        sums, infos = _Sums(), self._infos
-        for turn in range(min(len(drivers), MOST_OF_A_LINK)):
-            driver = drivers[(asked + turn) % len(drivers)]
+    def _ask(self, one: _Round, drivers: list[Driver]) -> None:
+        """Ask about the next connections, and sum up what has changed since they were last asked about."""
+        infos = self._infos
+        for driver in drivers[one.asked : one.asked + MOST_AT_ONCE]:
             raw = driver.tcp_info()
             if raw is not None:
                 info = parsed(raw)
                 if driver in infos:
-                    sums.add(infos[driver], info)
+                    one.sums.add(infos[driver], info)
                 infos[driver] = info
-        return sums
+        one.asked += MOST_AT_ONCE
 
 
 def _seen(link: Link, before: _Mark, now: _Mark, sums: _Sums) -> SeenKernel:
