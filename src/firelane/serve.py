@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
-from firelane.control import Archive, Control, controlling
+from firelane.control import Archive, Control, controlling, following
 from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
@@ -94,6 +94,7 @@ async def _serve(
             control = Control(exchange, scenario, tell=complain, keep=archive.put)
         else:
             control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain, keep=archive.put))
+        await stack.enter_async_context(following(exchange, control.look_soon))
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
         if http_port is not None:
             from firelane.web.app import make_app

@@ -15,6 +15,7 @@ from web_side import HOST, bearer, tokens
 
 from fake_exchange import FakeExchange, observed, seen, topic, treated, want
 from firelane.control import Control, controlling, decide, learnt
+from firelane.exchange.observed import SeenBandwidth
 from firelane.exchange.run import running
 from firelane.predict import predict
 from firelane.scenario import from_data
@@ -451,7 +452,8 @@ def test_links_are_shown_with_who_is_on_them_and_their_loads(site):
     site.ask("POST", "plan")
     thin, own = site.ask("GET", "links")["items"]
     assert thin == {
-        "name": "thin", "bandwidth_bps": 80_000.0, "paced_bps": pytest.approx(77_600.0), "buffer_messages": None,
+        "name": "thin", "bandwidth_bps": 80_000.0, "known_bps": 80_000.0, "known_by": "configured",
+        "paced_bps": pytest.approx(77_600.0), "buffer_messages": None,
         "propagation_s": 0.0, "loss": 0.0, "each": False, "subscribers": 1, "subscriptions": 2,
         "load": pytest.approx(metrics.links["thin"].load), "planned_load": pytest.approx(metrics.links["thin"].load),
     }  # fmt: skip
@@ -460,9 +462,18 @@ def test_links_are_shown_with_who_is_on_them_and_their_loads(site):
     assert site.ask("GET", "links?limit=1")["next_offset"] == 1
 
 
+def test_a_link_that_carries_less_is_shown_with_what_is_configured_and_what_is_known():
+    narrow = SeenBandwidth(configured_bps=8000.0, known_bps=3000.0, known_by="acknowledged")
+    (link,) = Site(replace(seen([], [], kbps=4), bandwidths={"thin": narrow})).ask("GET", "links")["items"]
+    assert (link["bandwidth_bps"], link["known_bps"], link["known_by"]) == (8000.0, 3000.0, "acknowledged")
+    assert link["paced_bps"] == 3000.0
+
+
 def test_a_link_without_a_plan_or_measurements_has_no_loads():
     (link,) = Site(seen([], [], kbps=None)).ask("GET", "links")["items"]
-    assert link["bandwidth_bps"] is link["paced_bps"] is link["load"] is link["planned_load"] is None
+    assert (
+        link["bandwidth_bps"] is link["known_bps"] is link["paced_bps"] is link["load"] is link["planned_load"] is None
+    )
 
 
 @pytest.mark.parametrize("loads", [None, [], {"thin": "much"}, {"thin": None}])

@@ -2,7 +2,8 @@
 
 from firelane.control.archive import Archive
 from firelane.control.decision import Decision, decide
+from firelane.control.following import following
 from firelane.control.learn import learnt
 from firelane.control.loop import Control, controlling
 
-__all__ = ["Archive", "Control", "Decision", "controlling", "decide", "learnt"]
+__all__ = ["Archive", "Control", "Decision", "controlling", "decide", "following", "learnt"]

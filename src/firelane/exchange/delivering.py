@@ -21,6 +21,7 @@ from firelane.exchange.serving import Serving
 from firelane.mqtt.packets import V5
 
 MOST_POSITION = 0xFFFF
+FILL_S = 0.05  # of a link's time that may wait beside what a plan wants, while it is found out what the link carries
 
 
 class Delivering:
@@ -145,12 +146,22 @@ class Delivering:
         lane = copy.lane
         if not copy.threshold or (copy.qos and message.qos):
             return True
-        if hash64(self._boot, message.sequence, lane.key) >= copy.threshold:
+        if hash64(self._boot, message.sequence, lane.key) >= copy.threshold or self._may_fill(lane.session.link):
             return True
         lane.due += 1
         self._dropping.count_drop(lane, Dropped.POLICY, message, 0, now)
         for other in copy.others:
             other.unmerged += 1
+        return False
+
+    @staticmethod
+    def _may_fill(link: Link | None) -> bool:
+        """Whether what is to be dropped may use a link on which little waits, to find out if it carries that too."""
+        if link is None:
+            return False
+        if link.probing and link.queued_bytes * link.byte_s < FILL_S:
+            return True
+        link.withheld += 1
         return False
 
     def deliver_reliably(self, message: Message, route: Route, now: float, packet_id: int = 0) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict, deque
+from typing import Literal
 
 from firelane.exchange.hungry import Hungry
 from firelane.exchange.lane import NOTHING, Delivery, Lane
@@ -29,6 +30,7 @@ MOST_CONTROL_S = 0.01  # how far ahead control packets may book a link
 LAG_S = 0.005  # how much lateness is made up for
 CONTROL_BYTES = model.TCP_IP_ETHERNET_BYTES
 
+KnownBy = Literal["configured", "acknowledged", "probed"]  # how a link's bandwidth is known
 Entry = tuple[int, int, Lane]  # order of the first message that waits, number of the lane
 
 
@@ -47,18 +49,21 @@ class Link:
         "_unsorted",
         "again",
         "ahead_s",
+        "bandwidth_bps",
         "byte_s",
         "charged_bytes",
         "crowded",
         "described",
         "free_at",
         "hungry",
+        "known_by",
         "mask",
         "most",
         "most_bytes",
         "name",
         "own",
         "paced",
+        "probing",
         "propagation_s",
         "queued",
         "queued_bytes",
@@ -68,6 +73,7 @@ class Link:
         "stalled",
         "touched",
         "wakes_at",
+        "withheld",
     )
 
     def __init__(self, name: str, link: model.Link, *, most: int, most_bytes: int) -> None:
@@ -75,8 +81,11 @@ class Link:
         self.described = link
         self.own = link.each
         self.paced = link.bandwidth_bps is not None
-        self.byte_s = 8 / link.paced_bps if self.paced else 0.0
-        self.ahead_s = max(LEAST_AHEAD_S, MOST_AHEAD_S - SEGMENT_BYTES * self.byte_s)
+        self.bandwidth_bps = link.bandwidth_bps or math.inf  # as configured, or less where that is known
+        self.known_by: KnownBy = "configured"
+        self.repace(link.paced_bps)
+        self.probing = False  # somebody finds out whether it carries more: what is to be dropped may fill it
+        self.withheld = 0  # messages dropped on purpose
         self.propagation_s = link.propagation_s
         self._fixed_bytes = None if link.overhead_bytes is None else math.ceil(link.overhead_bytes)
         self.charged_bytes = 0  # of control packets whose time is not booked yet
@@ -107,6 +116,28 @@ class Link:
         self._guaranteed = tuple(_Guarantee(klass, share) for klass, share in sorted(link.guaranteed.items()))
 
     # ---- time
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it is known to carry less than it is configured for."""
+        return self.paced and self.bandwidth_bps != self.described.bandwidth_bps
+
+    @property
+    def overhead_is_fixed(self) -> bool:
+        """Whether a message counts for its payload and so many bytes, whatever its headers are."""
+        return self._fixed_bytes is not None
+
+    def repace(self, pace_bps: float) -> None:
+        """Send as fast as this from now on; what was sent keeps the time it has booked."""
+        self.byte_s = 8 / pace_bps
+        self.ahead_s = max(LEAST_AHEAD_S, MOST_AHEAD_S - SEGMENT_BYTES * self.byte_s)
+
+    def like(self, before: Link) -> None:
+        """Take the place of a link of this name: it is as busy as that was, and carries what is known of it."""
+        self.free_at = before.free_at
+        if self.described.bandwidth_bps == before.described.bandwidth_bps:
+            self.bandwidth_bps, self.known_by = before.bandwidth_bps, before.known_by
+            self.repace(self.described.pace * self.bandwidth_bps)
 
     def may_start(self, now: float) -> bool:
         """Whether the next message may be sent now."""

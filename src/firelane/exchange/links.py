@@ -75,7 +75,7 @@ class Links:
             if name not in self._shared:
                 link = self._shared[name] = Link(name, described, most=BUFFER, most_bytes=BUFFER_BYTES)
                 if name in self._before:
-                    link.free_at = self._before[name].free_at  # it is as busy as it was
+                    link.like(self._before[name])
             return self._shared[name]
         if before is not None and before.own and before.name == name and before.described == described:
             return before

@@ -150,7 +150,8 @@ class Measuring:
         )  # fmt: skip
 
     def _load(self, link: Link, window_s: float) -> LinkLoad:
-        load = (link.sent_bytes - self._link_bytes.get(link, 0)) * link.byte_s / window_s
+        sent_bytes = link.sent_bytes - self._link_bytes.get(link, 0)
+        load = sent_bytes * 8 / (link.described.pace * link.bandwidth_bps * window_s)
         return LinkLoad(load=load, stable=link.queued < link.most)
 
 

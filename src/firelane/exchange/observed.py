@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from firelane.exchange.link import KnownBy
 from firelane.scenario.model import Link, Need
 
 
@@ -31,10 +32,20 @@ class SeenSubscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBandwidth:
+    """What a link is said to carry, what it is known to carry, and how that is known."""
+
+    configured_bps: float
+    known_bps: float
+    known_by: KnownBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """What the exchange has seen, for whoever plans."""
 
     topics: tuple[SeenTopic, ...]
     subscriptions: tuple[SeenSubscription, ...]
-    links: dict[str, Link]
+    links: dict[str, Link]  # with the bandwidth that they are known to have
+    bandwidths: dict[str, SeenBandwidth] = field(default_factory=dict)  # of those that have one and are in use
     changed: int  # grows whenever subscriptions, needs or links change

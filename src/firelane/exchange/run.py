@@ -16,16 +16,19 @@ from firelane.errors import ServeError
 from firelane.exchange.access import Passwords
 from firelane.exchange.broker import Broker
 from firelane.exchange.journal import Journal
+from firelane.exchange.kernel import Kernel, SeenKernel
+from firelane.exchange.link import KnownBy, Link
+from firelane.exchange.live import Live
 from firelane.exchange.log import Log
 from firelane.exchange.measuring import Reading
-from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.exchange.observed import Observed
 from firelane.exchange.publishing import publish
 from firelane.exchange.server import Driver, Server, allow_many_files
 from firelane.exchange.session import Session, Subscription
 from firelane.exchange.system import SystemTopics
 from firelane.exchange.telemetry import Recorder, Writer
 from firelane.exchange.upstream import Bridge
-from firelane.scenario.model import DEFAULT_LINK, Need, Scenario
+from firelane.scenario.model import Need, Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
 
@@ -43,7 +46,11 @@ class Exchange:
     addresses: dict[str, str] = field(default_factory=dict)
     recorder: Recorder = field(default_factory=lambda: Recorder(sampling=0.0))
     telemetry: Writer | None = None
-    _subscriptions: tuple[int, tuple[SeenSubscription, ...]] | None = None  # as of which change
+    kernel: Kernel = field(init=False)
+    _live: tuple[int, Live] | None = None  # as of which change
+
+    def __post_init__(self) -> None:
+        self.kernel = Kernel(self.server)
 
     def reload(self, scenario: Scenario) -> None:
         """Go on with other settings."""
@@ -73,14 +80,33 @@ class Exchange:
     def observed(self, now: float) -> Observed:
         """What was seen lately, for whoever plans."""
         broker = self.broker
-        if self._subscriptions is None or self._subscriptions[0] != broker.changed:
-            self._subscriptions = broker.changed, tuple(_seen(broker))
+        if self._live is None or self._live[0] != broker.changed:
+            self._live = broker.changed, Live.of(broker)
+        live = self._live[1]
         return Observed(
             topics=broker.routes.seen_topics(now),
-            subscriptions=self._subscriptions[1],
-            links=dict(broker.links.scenario.links),
+            subscriptions=live.subscriptions,
+            links=dict(live.links),
+            bandwidths=live.bandwidths(),
             changed=broker.changed,
         )
+
+    def seen_kernel(self, now: float) -> list[tuple[Link, SeenKernel]]:
+        """What the kernel says became of what paced links have sent since this was last asked."""
+        return self.kernel.look(now)
+
+    def repace(self, link: Link, pace_bps: float, *, probing: bool) -> None:
+        """Send as fast as this on a link from now on; nobody is disconnected, and nothing that waits is reordered."""
+        link.probing = probing
+        link.repace(pace_bps)
+        self.broker.serving.serve(link, time.monotonic())
+        self.server.settle()
+
+    def know_bandwidth(self, link: Link, bandwidth_bps: float, known_by: KnownBy) -> None:
+        """A link carries this much, as whoever plans shall know too."""
+        link.bandwidth_bps, link.known_by = bandwidth_bps, known_by
+        self.broker.changed += 1
+        self.server.resize(link)
 
     def read(self) -> Reading:
         """What became of every subscription since the plan in force was applied, or since the start.
@@ -215,20 +241,6 @@ async def _record(exchange: Exchange) -> None:
     while True:
         await asyncio.sleep(RECORD_EVERY_S)
         exchange.telemetry.put(exchange.recorder.take(time.monotonic(), time.time()))
-
-
-def _seen(broker: Broker) -> Iterator[SeenSubscription]:
-    for session in broker.sessions.values():
-        link = DEFAULT_LINK if session.link is None else session.link.name
-        for one in session.subscriptions.values():
-            yield SeenSubscription(
-                subscriber=session.name,
-                filter=one.filter,
-                need=one.lane.need,
-                best_class=one.lane.best_class,
-                link=link,
-                qos=one.qos,
-            )
 
 
 def _beside(

@@ -18,6 +18,7 @@ from firelane.exchange.access import Passwords
 from firelane.exchange.alarm import Alarm
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Connection, Phase
+from firelane.exchange.kernel import INFO_BYTES
 from firelane.exchange.link import Link
 
 TICK_S = 0.1
@@ -35,6 +36,7 @@ MOST_UNREAD_BYTES = 1_000_000  # of answers that a client does not take, beyond 
 UNSENT_S = 0.002  # of a paced link, in the kernel and not sent
 SEGMENT_BYTES = 1460
 TCP_NOTSENT_LOWAT = 25  # Linux; the socket module has no name for it
+TCP_INFO = getattr(socket, "TCP_INFO", None)  # not everywhere
 
 
 class Server:
@@ -131,6 +133,12 @@ class Server:
         if self.broker.carry_on():
             self._loop.call_soon(self.carry_on)
         self.settle()
+
+    def resize(self, link: Link) -> None:
+        """A link is known to carry more or less than before: as much less may wait unsent."""
+        for driver in self.drivers:
+            if driver.link is link:
+                driver.sit_on(link)
 
     def later(self, act: Callable[[], None]) -> None:
         """Do something when all others have had their turn."""
@@ -327,7 +335,7 @@ class Driver(asyncio.Protocol):
         """The client is on this link: if it is paced, no queue may form behind the scheduler."""
         before, self.link = self.link, link
         if link is not None and link.paced:
-            unsent_bytes = max(SEGMENT_BYTES, round(UNSENT_S / link.byte_s))
+            unsent_bytes = max(SEGMENT_BYTES, round(UNSENT_S * link.bandwidth_bps / 8))
             self._limit(high_bytes=unsent_bytes, unsent_bytes=unsent_bytes)
         elif before is not None and before.paced:
             self._limit(high_bytes=HIGH_WATER_BYTES, unsent_bytes=0)  # as the system has it
@@ -337,6 +345,16 @@ class Driver(asyncio.Protocol):
         socket_ = self._transport.get_extra_info("socket")
         if socket_ is not None and socket_.family in (socket.AF_INET, socket.AF_INET6):
             socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
+
+    def tcp_info(self) -> bytes | None:
+        """What the kernel says of the connection, if it does (`firelane.exchange.kernel`)."""
+        socket_ = self._transport.get_extra_info("socket")
+        if socket_ is None or TCP_INFO is None or self._closing:
+            return None
+        try:
+            return cast(bytes, socket_.getsockopt(socket.IPPROTO_TCP, TCP_INFO, INFO_BYTES))
+        except OSError:  # it is gone, or no TCP
+            return None
 
     def close(self) -> None:
         """Close after what was written."""

@@ -233,6 +233,7 @@ class ExchangeSettings:
     caps: dict[_Text, Cap] = field(default_factory=dict)
     limits: Limits = Limits()
     durability: Literal["fsync", "memory"] = "fsync"
+    bandwidth: Literal["measured", "configured"] = "measured"
     tls: Tls | None = None
     websocket: WebSocket | None = None
     upstream: Upstream | None = None

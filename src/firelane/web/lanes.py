@@ -15,6 +15,7 @@ from pydantic import ConfigDict
 from firelane.control import Control
 from firelane.control.learn import shown
 from firelane.errors import FirelaneError
+from firelane.exchange.link import KnownBy
 from firelane.exchange.observed import Observed, SeenSubscription
 from firelane.metrics import Metrics
 from firelane.scenario.fields import STRICT
@@ -87,6 +88,8 @@ class LinkState:
 
     name: str
     bandwidth_bps: float | None
+    known_bps: float | None
+    known_by: KnownBy
     paced_bps: float | None
     buffer_messages: int | None
     propagation_s: float
@@ -168,10 +171,14 @@ def _links(observed: Observed, plan: Plan | None, metrics: Metrics) -> Iterator[
     planned = {} if plan is None else plan.promised.get("loads")
     for name, link in observed.links.items():
         here = [one for one in observed.subscriptions if one.link == name]
+        seen = observed.bandwidths.get(name)
+        known_bps = link.bandwidth_bps if seen is None else seen.known_bps
         yield LinkState(
             name=name,
-            bandwidth_bps=link.bandwidth_bps,
-            paced_bps=None if link.bandwidth_bps is None else link.paced_bps,
+            bandwidth_bps=link.bandwidth_bps if seen is None else seen.configured_bps,
+            known_bps=known_bps,
+            known_by="configured" if seen is None else seen.known_by,
+            paced_bps=None if known_bps is None else link.pace * known_bps,
             buffer_messages=link.buffer_messages,
             propagation_s=link.propagation_s,
             loss=link.loss,

@@ -118,6 +118,11 @@ def _lanes(broker: Broker) -> Iterator[Family]:
     waited = {str(klass): counts.delays_s[klass] for klass in classes}
     yield _one("plan_version", "Version of the plan in force, 0 without.", 0 if plan is None else plan.version)
     yield _by("link_sent_bytes_total", "Wire bytes of a shared link.", "link", _of(links, "sent_bytes"))
+    paced = {name: link for name, link in links.items() if link.paced}
+    configured = {name: link.described.bandwidth_bps or 0.0 for name, link in paced.items()}
+    known = _of(paced, "bandwidth_bps")
+    yield _by("link_configured_bits_per_second", "What a shared link is said to carry.", "link", configured)
+    yield _by("link_known_bits_per_second", "What it is known to carry.", "link", known)
     yield _by("link_queued_messages", "Messages that wait for a shared link.", "link", _of(links, "queued"))
     yield _by("delays_total", "Deliveries whose delay was measured, by class.", "priority", timed)
     yield _by("delay_seconds_total", "The sum of these delays.", "priority", waited)

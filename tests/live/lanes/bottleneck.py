@@ -59,6 +59,10 @@ class Bottleneck:
         arguments = ("--host", "0.0.0.0", "--set", "exchange.anonymous=always", *serve_args)
         return running(_NearFirelane(self.near, folder, arguments))
 
+    def change(self, rate_bps: float, *, queue_bytes: float) -> None:
+        """Send at another rate from now on; what waits beyond the queue is lost."""
+        _shape(self.near, "near", rate_bps, queue_bytes * 8 / rate_bps)
+
     def sent_bytes(self) -> int:
         """What has gone through the bottleneck so far, headers included."""
         said = _run("tc", "-n", self.near, "-s", "qdisc", "show", "dev", "near", "root")
