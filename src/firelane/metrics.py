@@ -16,7 +16,6 @@ from firelane.scenario.model import LEAST_SPARE
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes
 from firelane.scenario.save import write_whole
-from firelane.scenario.utility import utilities
 
 _FLOATS = (
     "offered_hz", "delivered_hz", "success",
@@ -165,7 +164,7 @@ def make_metrics(
     `owner` is the subscription that carries each stream.
     """
     rows = len(routes.filters)
-    curve = utilities(routes.needs)
+    curve = routes.needs.curves
     value = curve.value(np.nan_to_num(columns["success"]))
     given: dict[str, Any] = {
         "source": np.repeat(source, rows),
@@ -201,7 +200,7 @@ def _discount(routes: Routes, owner: Ints, delay_s: Floats) -> Floats:
 
     The delay is that of the streams a subscription claims, whichever subscription carries them.
     """
-    bound = np.array([np.inf if need.max_delay_s is None else need.max_delay_s for need in routes.needs])
+    bound = routes.needs.max_delay_s
     rows, claimed = len(bound), routes.claim_stream
     rate = routes.topic_rate_hz[routes.stream_topic][claimed]
     weighted = sum_by(routes.claim_subscription, rate * delay_s[owner[claimed]], rows)

@@ -8,12 +8,12 @@ import pytest
 from fake_exchange import reading, seen, topic, want
 from firelane.control import decide
 from firelane.control.bounds import Bounds, Outcome, foretold, measured
-from firelane.control.compare import live_needs
 from firelane.control.effect import Effect, ModelError, effect
 from firelane.control.watch import Watch
 from firelane.control.what_if import foreseen
 from firelane.metrics import delays_compared
 from firelane.scenario.model import Category, Need, Scenario
+from firelane.scenario.utility import NeedTable
 
 FAST, SURE, ANY = Need(max_delay_s=0.1), Need(max_loss=0.1), Need()
 
@@ -27,7 +27,7 @@ def outcome(*rows, samples=np.inf):
 
 
 def test_who_is_late_or_loses_too_much_is_known_with_words():
-    bounds = Bounds([FAST, SURE, ANY], {})
+    bounds = Bounds(NeedTable([FAST, SURE, ANY]), {})
     found = outcome((10, 1.0, 0.3), (10, 0.8, 9.0), (10, 0.0, np.nan))
     assert bounds.missed(found) == 2
     assert bounds.words(found, ["one", "two", "three"]) == [
@@ -39,20 +39,22 @@ def test_who_is_late_or_loses_too_much_is_known_with_words():
 
 
 def test_a_loss_that_chance_may_have_made_is_none():
-    bounds = Bounds([SURE], {})
+    bounds = Bounds(NeedTable([SURE]), {})
     assert bounds.missed(outcome((100, 0.82, 0.0), samples=100)) == 0  # 3 x sqrt(0.1 x 0.9 / 100) = 0.09
     assert bounds.missed(outcome((100, 0.80, 0.0), samples=100)) == 1
-    assert Bounds([Need(max_loss=0.0)], {}).missed(outcome((100, 0.99, 0.0), samples=100)) == 1
+    assert Bounds(NeedTable([Need(max_loss=0.0)]), {}).missed(outcome((100, 0.99, 0.0), samples=100)) == 1
 
 
 def test_a_category_is_judged_as_a_whole():
-    bounds = Bounds([Need(category="x"), Need(category="x"), ANY], {"x": Category(max_delay_s=0.2, max_loss=0.25)})
+    bounds = Bounds(
+        NeedTable([Need(category="x"), Need(category="x"), ANY]), {"x": Category(max_delay_s=0.2, max_loss=0.25)}
+    )
     assert bounds.any
     assert bounds.missed(outcome((10, 1.0, 0.3), (10, 0.5, 0.0), (1, 0.0, 9.0))) == 0  # 0.2 s, and a quarter is lost
     assert bounds.missed(outcome((10, 1.0, 0.31), (10, 0.5, 0.0), (1, 0.0, 9.0))) == 1
     assert bounds.missed(outcome((10, 1.0, 0.3), (11, 0.5, 0.0), (1, 0.0, 9.0))) == 1
-    assert not Bounds([ANY], {"x": Category(max_delay_s=0.2)}).any
-    assert not Bounds([ANY], {}).any
+    assert not Bounds(NeedTable([ANY]), {"x": Category(max_delay_s=0.2)}).any
+    assert not Bounds(NeedTable([ANY]), {}).any
 
 
 def test_what_is_measured_of_clients_that_are_one_subscriber_is_added():
@@ -71,7 +73,7 @@ def test_the_effect_of_a_prediction_is_that_of_its_metrics():
     scene = seen([topic("a", 20.0), topic("b", 5.0)], [want("s", "a"), want("t", "b", need=Need(weight=3.0))])
     decision = decide(scene)
     metrics = foreseen(decision.routes, decision.plan)
-    needs = live_needs(scene)
+    needs = decision.network.needs
     found = effect(foretold(metrics), needs, Bounds(needs, {}))
     assert found.utility_rate == pytest.approx(metrics.utility()["rate"])
     mean = delays_compared(np.ones(2), [metrics])[0]["message_weighted_s"]

@@ -146,9 +146,9 @@ def test_clients_of_one_name_on_links_of_their_own_share_a_row_that_fits_all_of_
 
 
 def test_more_pairs_of_subscription_and_topic_than_memory_has_room_for_are_refused(monkeypatch):
-    monkeypatch.setattr("firelane.control.decision.MOST_STREAMS", 50)
+    monkeypatch.setattr("firelane.control.network.MOST_CLAIMS", 50)
     topics = [topic(f"t/{n}", 1.0) for n in range(10)]
     decide(seen(topics, [want(f"s{n}", "t/#") for n in range(5)]))
     decide(seen(topics, [want(f"s{n}", "t/1") for n in range(50)]))
-    with pytest.raises(FirelaneError, match="60 pairs"):
+    with pytest.raises(FirelaneError, match="more pairs"):
         decide(seen(topics, [want(f"s{n}", "t/#") for n in range(6)]))

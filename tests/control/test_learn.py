@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from fake_exchange import observed, seen, topic, treated, want
 from firelane.control import decide, learnt
+from firelane.control.learn import overheads, topic_of
 from firelane.predict import predict
 from firelane.scenario import from_data
 from firelane.scenario.generate import firedex
 from firelane.scenario.load import load
 from firelane.scenario.model import Category, Link, Need, Scenario
-from firelane.scenario.routes import routes
+from firelane.scenario.routes import routes, topic_overheads_bytes
 from firelane.tune import tune
 from systems import Shape, system
 
@@ -202,3 +203,12 @@ def test_everything_that_is_live_is_in_a_scenario_of_its_own_without_a_configure
     assert isinstance(scenario, Scenario)
     assert scenario.priorities == 9
     assert np.isfinite(predict(scenario).column("delay_mean_s")).all()
+
+
+@pytest.mark.parametrize("mean", [0.0, 30.0, 700.0, 20_000.0])
+@pytest.mark.parametrize("spread", [0.0, 0.005, 0.3, 1.0, 2.5, 50.0])
+def test_overheads_of_many_topics_are_those_of_each(mean, spread):
+    variance, names = (spread * mean) ** 2, ["a", "a/long/name/" + 120 * "x"]
+    each = topic_overheads_bytes({name: topic_of(topic(name, 1.0, mean, variance)) for name in names})
+    lengths = np.array([len(name) for name in names], float)
+    assert overheads(np.full(2, mean), np.full(2, variance), lengths) == pytest.approx(each)

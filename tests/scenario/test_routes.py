@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firelane.scenario import Link, Topic, from_data, wire_bytes
-from firelane.scenario.model import auto_overhead_bytes, mean_overhead_bytes
-from firelane.scenario.routes import routes
+from firelane.scenario.overhead import auto_overhead_bytes
+from firelane.scenario.routes import routes, topic_overheads_bytes
 
 TOPICS = ["a", "a/b", "a/b/c", "a/d", "e/b", "$x/b"]
 FILTERS = {
@@ -135,14 +135,14 @@ def test_the_mean_overhead_of_exponential_sizes_is_that_of_many_of_them(mean):
     sizes = np.random.default_rng(1).exponential(mean, 200_000)
     each = np.array([auto_overhead_bytes(size, 8) for size in sizes])
     topic = Topic(size_bytes=float(mean))
-    assert mean_overhead_bytes(topic, "smoke/12") == pytest.approx(
+    assert topic_overheads_bytes({"smoke/12": topic}) == pytest.approx(
         each.mean(), abs=5 * each.std() / 200_000**0.5 + 0.01
     )
 
 
 def test_the_mean_overhead_of_a_list_of_sizes_is_its_own():
     topic = Topic(sizes=(100.0, 2000.0))
-    assert mean_overhead_bytes(topic, "a") == (auto_overhead_bytes(100, 1) + auto_overhead_bytes(2000, 1)) / 2
+    assert topic_overheads_bytes({"a": topic}) == (auto_overhead_bytes(100, 1) + auto_overhead_bytes(2000, 1)) / 2
 
 
 @pytest.mark.parametrize("overhead", ["auto", 0, "40 B"])

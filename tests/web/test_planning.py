@@ -376,7 +376,7 @@ def test_a_part_that_cannot_be_is_refused(site, partial, named):
 
 
 def test_more_than_memory_has_room_for_is_not_predicted(site, monkeypatch):
-    monkeypatch.setattr("firelane.control.decision.MOST_STREAMS", 20)
+    monkeypatch.setattr("firelane.control.network.MOST_CLAIMS", 20)
     many = {"subscribers": {f"s{n}": {"subscribes": {"#": None}} for n in range(8)}}
     assert "pairs" in site.ask("POST", "predict", json=many, status=422)
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from firelane.errors import FirelaneError
 
 T = TypeVar("T")
+PLANNING = "firelane-planning"  # the name of the thread
 
 
 class Aside:
@@ -45,7 +46,7 @@ class Aside:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(settle, result, problem)
 
-        thread = threading.Thread(target=call, name="firelane-planning", daemon=True)
+        thread = threading.Thread(target=call, name=PLANNING, daemon=True)
         thread.start()
         await asyncio.wait({done}, timeout=self._within_s)
         if not done.done():

@@ -11,7 +11,7 @@ from firelane.arrays import Flags, Floats, sum_by
 from firelane.exchange.measuring import Reading
 from firelane.metrics import Metrics
 from firelane.scenario.model import Category
-from firelane.scenario.need import Need
+from firelane.scenario.utility import NeedTable
 
 LEAST_SAMPLES = 20  # of a subscription, to say anything of it
 CHANCE = 3.0  # standard deviations that a measured loss may be above its bound
@@ -76,10 +76,8 @@ def measured(reading: Reading, places: Sequence[int], rows: int) -> Outcome:
 class Bounds:
     """The bounds of subscriptions, and those of whole categories."""
 
-    def __init__(self, needs: Sequence[Need], categories: Mapping[str, Category]) -> None:
-        self._delay_s = np.array([np.inf if one.max_delay_s is None else one.max_delay_s for one in needs], float)
-        self._share = np.array([max(one.min_share, 1 - (1.0 if one.max_loss is None else one.max_loss))
-                                for one in needs], float)  # fmt: skip
+    def __init__(self, needs: NeedTable, categories: Mapping[str, Category]) -> None:
+        self._delay_s, self._share = needs.max_delay_s, needs.asked_share
         asked = {name: one for name, one in categories.items() if (one.max_delay_s, one.max_loss) != (None, None)}
         self._categories = [
             (name, one, np.array([need.category == name for need in needs], np.bool_)) for name, one in asked.items()

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from firelane.control.bounds import Bounds, foretold, measured
-from firelane.control.decision import Decision, bounded_routes
+from firelane.control.decision import Decision
 from firelane.control.effect import Effect, ModelError, effect
-from firelane.control.learn import learnt, seats
+from firelane.control.network import Network
 from firelane.control.what_if import changes, foreseen, in_force
 from firelane.exchange.measuring import Reading
-from firelane.exchange.observed import Observed
 from firelane.metrics import Metrics
-from firelane.scenario.model import Scenario
-from firelane.scenario.need import Need
 from firelane.scenario.plan import Plan
+from firelane.scenario.utility import NeedTable
 
 CHANCE = 2.0  # over the root of how many messages there were: what chance does to means
 LEAST_SOONER = 0.1
@@ -45,27 +43,26 @@ class Comparison:
         return self.settles or self.predicted.missed < self.before.missed or worth_more or notably_sooner
 
 
-def compared(decision: Decision, before: Plan | None, observed: Observed, scenario: Scenario) -> Comparison:
+def compared(decision: Decision, before: Plan | None) -> Comparison:
     """The decision beside the plan in force, under the conditions that the decision was made for."""
-    network = decision.routes
-    earlier = in_force(before, network)
-    needs = live_needs(observed)
-    bounds = Bounds(needs, scenario.categories)
-    new, old = foreseen(network, decision.plan), foreseen(network, earlier)
+    routes, needs = decision.routes, decision.network.needs
+    earlier = in_force(before, routes)
+    bounds = Bounds(needs, routes.scenario.categories)
+    new, old = foreseen(routes, decision.plan), foreseen(routes, earlier)
     return Comparison(
         predicted=effect(foretold(new), needs, bounds),
         before=effect(foretold(old), needs, bounds),
-        changed=len(changes(decision, earlier)),
+        changed=changes(decision, earlier, 0)[0],
         settles=_overloaded(old) > _overloaded(new),
         sooner=_sooner(needs, new, old),
     )
 
 
-def _sooner(needs: list[Need], new: Metrics, old: Metrics) -> float:
+def _sooner(needs: NeedTable, new: Metrics, old: Metrics) -> float:
     """By which part delays get shorter, weighted by what subscriptions are worth."""
     delays = [one.column("delay_mean_s") for one in (new, old)]
     both = np.isfinite(delays[0]) & np.isfinite(delays[1])
-    weight = np.array([one.weight for one in needs]) * both
+    weight = needs.curves.weight * both
     late_s, later_s = (float(np.nan_to_num(one) @ weight) for one in delays)
     return 1 - late_s / later_s if later_s > LEAST_DELAY_S * weight.sum() > 0 else 0.0
 
@@ -85,23 +82,14 @@ class Judgement:
 
 
 def judged(
-    reading: Reading,
-    observed: Observed,
-    scenario: Scenario,
-    *,
-    listened_s: float,
-    plan: Plan,
-    before: Plan | None,
-    error: ModelError,
+    reading: Reading, network: Network, *, plan: Plan, before: Plan | None, error: ModelError
 ) -> Judgement | None:
     """Compare what a plan does with what it should do and with what the plan before would do now.
 
     None if there were too few messages to tell.
     """
-    network = bounded_routes(learnt(observed, scenario, listened_s=listened_s))
-    needs = live_needs(observed)
-    bounds = Bounds(needs, scenario.categories)
-    number = _numbers(observed)
+    routes, needs, number = network.routes, network.needs, network.numbers()
+    bounds = Bounds(needs, routes.scenario.categories)
     places = [number.get(pair, -1) for pair in zip(reading.subscribers, reading.filters, strict=True)]
     found = measured(reading, places, len(needs))
     there = found.known
@@ -109,10 +97,10 @@ def judged(
         return None
     chance = CHANCE / math.sqrt(found.samples[there].sum())
     result = effect(found, needs, bounds, slack=error.delay + chance)
-    predicted = effect(foretold(foreseen(network, in_force(plan, network))).only(there), needs, bounds)
+    predicted = effect(foretold(foreseen(routes, in_force(plan, routes))).only(there), needs, bounds)
     old = None
     if before is not None:
-        old = effect(foretold(foreseen(network, in_force(before, network))).only(there), needs, bounds)
+        old = effect(foretold(foreseen(routes, in_force(before, routes))).only(there), needs, bounds)
     return Judgement(
         measured=result, predicted=predicted, before=old, worse=_worse(result, old, error.utility + chance)
     )
@@ -126,14 +114,3 @@ def _worse(result: Effect, before: Effect | None, allowed: float) -> str | None:
     if result.missed == before.missed and result.utility_rate < before.utility_rate * (1 - allowed):
         return f"the utility rate is {result.utility_rate:.3f}, with the plan before {before.utility_rate:.3f}"
     return None
-
-
-def live_needs(observed: Observed) -> list[Need]:
-    """What subscriptions need, in the order in which they are planned."""
-    return [one.need for wants in seats(observed.subscriptions).values() for one in wants.values()]
-
-
-def _numbers(observed: Observed) -> dict[tuple[str, str], int]:
-    """The row of each subscription in what is planned; twins count on the first of them."""
-    pairs = [(one.subscriber, one.filter) for wants in seats(observed.subscriptions).values() for one in wants.values()]
-    return {pair: row for row, pair in reversed(list(enumerate(pairs)))}

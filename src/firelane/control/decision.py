@@ -9,23 +9,21 @@ subscriptions have.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints, sum_by
-from firelane.control.learn import TWIN, learnt, seats, shown, single
+from firelane.control.learn import shown, single
+from firelane.control.network import Network, Networks
 from firelane.errors import FirelaneError, InfeasibleError
 from firelane.exchange.observed import Observed, SeenSubscription
-from firelane.mqtt import numbered
 from firelane.scenario.control_settings import Planner
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
-from firelane.scenario.routes import Routes, routes
+from firelane.scenario.routes import Routes
 
 PLANNING_S = 2.0
-MOST_STREAMS = 5_000_000  # about a gigabyte in arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,10 +31,15 @@ class Decision:
     """A plan, what it was made for, and what it means for every subscription there."""
 
     plan: Plan
-    routes: Routes
+    network: Network
     priority: Ints
     drop_rate: Floats
     relaxed: tuple[str, ...]  # links whose least shares did not fit
+
+    @property
+    def routes(self) -> Routes:
+        """The routes that it was made for."""
+        return self.network.routes
 
 
 def decide(
@@ -46,24 +49,27 @@ def decide(
     listened_s: float = 0.0,
     version: int = 1,
     planner: Planner = "tune",
+    networks: Networks | None = None,
 ) -> Decision:
-    """The best plan for what is live. It takes tens of milliseconds for ten thousand subscriptions: use a thread."""
-    network = bounded_routes(learnt(observed, scenario, listened_s=listened_s))
-    rows = [one for wants in seats(observed.subscriptions).values() for one in wants.values()]
-    plan, links = _tuned(_unnamed(network), rows) if planner == "tune" else (_planned(_unnamed(network)), ())
+    """The best plan for what is live. It takes tens of milliseconds for ten thousand subscriptions: use a thread.
+
+    `networks` remembers what was live before, which may save half of it.
+    """
+    network = (networks or Networks()).of(observed, scenario, listened_s=listened_s)
+    routes, first = network.routes, network.first
+    plan, links = _tuned(network) if planner == "tune" else (_planned(routes), ())
     flow = plan.subscription_flow
-    first = _first_of_twins(network)
     priority, drop_rate = plan.flow_priority.copy(), plan.flow_drop_rate.copy()
     np.minimum.at(priority, flow[first], plan.flow_priority[flow])
     np.maximum.at(drop_rate, flow[first], plan.flow_drop_rate[flow])
-    lowest = network.scenario.priorities - 1
-    idle = sum_by(flow, _served(network), len(priority)) == 0
+    lowest = routes.scenario.priorities - 1
+    idle = sum_by(flow, _served(routes), len(priority)) == 0
     priority[idle], drop_rate[idle] = lowest, 0.0
-    np.maximum.at(priority, flow[first], _caps(rows, first, lowest)[first])
+    np.maximum.at(priority, flow[first], _caps(network.rows, first, lowest)[first])
     final = replace(plan, version=version, scenario_digest="", flow_priority=priority, flow_drop_rate=drop_rate)
     return Decision(
         plan=_without_twins(final, first),
-        routes=network,
+        network=network,
         priority=priority[flow[first]],
         drop_rate=drop_rate[flow[first]],
         relaxed=links,
@@ -78,22 +84,7 @@ def _caps(rows: list[SeenSubscription], first: Ints, lowest: int) -> Ints:
     return caps
 
 
-def bounded_routes(scenario: Scenario) -> Routes:
-    """The routes of a scenario, if memory has room for them."""
-    wanted = Counter(one for subscriber in scenario.subscribers.values() for one in subscriber.subscribes)
-    most = sum(count * (len(scenario.topics) if "+" in one or "#" in one else 1) for one, count in wanted.items())
-    if most > MOST_STREAMS:
-        tree = numbered(scenario.topics)
-        streams = sum(count * len(tree.matching(one)) for one, count in wanted.items())
-        if streams > MOST_STREAMS:
-            raise FirelaneError(
-                f"{streams} pairs of subscription and topic are more than can be planned ({MOST_STREAMS}); "
-                "use fewer topics, or fewer wildcards"
-            )
-    return routes(scenario)
-
-
-def _tuned(network: Routes, rows: list[SeenSubscription]) -> tuple[Plan, tuple[str, ...]]:
+def _tuned(network: Network) -> tuple[Plan, tuple[str, ...]]:
     """The plan of `tune`, with least shares as they are or, if need be, lowered; the links where they were.
 
     `tune` needs what takes long to load, and an exchange without limits never plans.
@@ -102,48 +93,33 @@ def _tuned(network: Routes, rows: list[SeenSubscription]) -> tuple[Plan, tuple[s
     from firelane.tune import tune
 
     try:
-        return tune(network), ()
+        return tune(network.routes), ()
     except InfeasibleError:
-        waiting = np.array([one.qos > 0 or one.need.tolerance is not None for one in rows], np.bool_)
-        fitting = relaxed(network, waiting)
+        waiting = np.array([one.qos > 0 or one.need.tolerance is not None for one in network.rows], np.bool_)
+        fitting = relaxed(network.routes, waiting)
         plan = tune(fitting.routes)
     droppable = sum_by(plan.subscription_flow, ~waiting, len(plan.flow_id)) > 0
     return replace(
         plan,
         flow_drop_rate=np.where(droppable, plan.flow_drop_rate, 0.0),
-        delta=[need.tolerance for need in network.needs],
+        delta=[need.tolerance for need in network.routes.needs],
         why=fitting.why + plan.why,
     ), fitting.links
 
 
-def _planned(network: Routes) -> Plan:
+def _planned(routes: Routes) -> Plan:
     """The plan that misses the fewest bounds, as far as can be found out soon."""
     from firelane.plan import plan
 
-    if not _served(network).any():
+    if not _served(routes).any():
         raise FirelaneError("nothing is published that anybody wants, so there is nothing to plan")
-    return plan(network, seconds=PLANNING_S).to_plan()
+    return plan(routes, seconds=PLANNING_S).to_plan()
 
 
-def _unnamed(network: Routes) -> Routes:
-    """The same with little in its scenario: a fingerprint of what is live is of no use and would hold everybody up."""
-    return replace(network, scenario=replace(network.scenario, topics={}, publishers={}, subscribers={}))
-
-
-def _served(network: Routes) -> Flags:
+def _served(routes: Routes) -> Flags:
     """Which subscriptions have any traffic."""
-    rate_hz = network.topic_rate_hz[network.stream_topic[network.claim_stream]]
-    return sum_by(network.claim_subscription, rate_hz, len(network.filters)) > 0
-
-
-def _first_of_twins(network: Routes) -> Ints:
-    """Per subscription the one whose row in the plan it shares: itself, unless it is a twin's."""
-    first = np.arange(len(network.filters))
-    if not any(TWIN in name for name in network.subscribers):
-        return first
-    names = [network.subscribers[i] for i in network.subscription_subscriber.tolist()]
-    number = {pair: row for row, pair in enumerate(zip(names, network.filters, strict=True))}
-    return np.array([number[single(s), f] for s, f in zip(names, network.filters, strict=True)], np.int64)
+    rate_hz = routes.topic_rate_hz[routes.stream_topic[routes.claim_stream]]
+    return sum_by(routes.claim_subscription, rate_hz, len(routes.filters)) > 0
 
 
 def _without_twins(plan: Plan, first: Ints) -> Plan:

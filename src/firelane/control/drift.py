@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints, sum_by
-from firelane.control.decision import Decision, bounded_routes
-from firelane.control.learn import learnt, shown, traffic
+from firelane.control.decision import Decision
+from firelane.control.learn import shown
+from firelane.control.network import Networks
 from firelane.exchange.observed import Observed
 from firelane.scenario.model import Scenario
 from firelane.scenario.routes import Routes
@@ -42,12 +43,12 @@ class Loads:
 class Expectation:
     """What a plan was made for. As long as no subscription changes, `outdated` says whether it still holds."""
 
-    def __init__(self, decision: Decision, scenario: Scenario) -> None:
-        self._scenario = scenario
+    def __init__(self, decision: Decision, scenario: Scenario, networks: Networks | None = None) -> None:
+        self._scenario, self._networks = scenario, networks or Networks()
         self._priority, self._drop_rate = decision.priority, decision.drop_rate
         self._headroom = decision.routes.scenario.headroom
         self._follow(decision.routes)
-        self._planned = self._loads(self._routes.topic_rate_hz, self._routes.topic_mean_bytes)
+        self._planned = self._loads(decision.routes)
 
     def outdated(self, observed: Observed, listened_s: float) -> bool:
         """Whether traffic has moved too far."""
@@ -62,33 +63,25 @@ class Expectation:
     def costs(self) -> dict[str, float]:
         """What one message of a topic is to all links together, in seconds of their time."""
         r = self._routes
-        seconds = r.topic_mean_bytes[r.stream_topic] * self._per_byte_s + self._overhead_s
-        return dict(zip(r.topics, sum_by(r.stream_topic, seconds, len(r.topics)).tolist(), strict=True))
+        return dict(zip(r.topics, sum_by(r.stream_topic, r.mean_service_s(), len(r.topics)).tolist(), strict=True))
 
     def _now(self, observed: Observed, listened_s: float) -> Loads:
-        topics = traffic(observed, self._scenario, listened_s)
-        if not topics.keys() <= self._number.keys():
-            self._follow(bounded_routes(learnt(observed, self._scenario, listened_s=listened_s)))
-        rate_hz, mean_bytes = np.zeros(len(self._number)), np.zeros(len(self._number))
-        for name, one in topics.items():
-            number = self._number[name]
-            rate_hz[number], mean_bytes[number] = one.rate_hz, one.mean_bytes
-        return self._loads(rate_hz, mean_bytes)
+        routes = self._networks.of(observed, self._scenario, listened_s=listened_s).routes
+        if routes.stream_topic is not self._routes.stream_topic:
+            self._follow(routes)
+        return self._loads(routes)
 
     def _follow(self, routes: Routes) -> None:
         """Compare by these routes from now on: the same subscriptions, but perhaps other topics."""
         self._routes: Routes = routes
-        self._number = {name: number for number, name in enumerate(routes.topics)}
         _, klass, drop_rate = routes.owners(self._priority, self._drop_rate)
         self._class: Ints = klass
         self._kept: Floats = 1.0 - drop_rate
-        self._per_byte_s, self._overhead_s = routes.service_s()
 
-    def _loads(self, rate_hz: Floats, mean_bytes: Floats) -> Loads:
-        r = self._routes
-        rate = rate_hz[r.stream_topic]
-        load = rate * (mean_bytes[r.stream_topic] * self._per_byte_s + self._overhead_s)
-        classes = r.scenario.priorities
+    def _loads(self, routes: Routes) -> Loads:
+        r, classes = routes, routes.scenario.priorities
+        rate = r.topic_rate_hz[r.stream_topic]
+        load = rate * r.mean_service_s()
         offered = sum_by(r.stream_lane * classes + self._class, load, len(r.lanes) * classes)
         served = sum_by(r.claim_subscription, rate[r.claim_stream], len(r.filters)) > 0
         return Loads(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from firelane.control.bounds import Bounds, Outcome
-from firelane.scenario.need import Need
-from firelane.scenario.utility import utilities
+from firelane.scenario.utility import NeedTable
 
 USUAL_ERROR = 0.02  # of a model that has not been compared with anything yet
 LARGEST_ERROR = 0.2
@@ -27,10 +25,10 @@ class Effect:
     loss: float
 
 
-def effect(outcome: Outcome, needs: Sequence[Need], bounds: Bounds, slack: float = 0.0) -> Effect:
+def effect(outcome: Outcome, needs: NeedTable, bounds: Bounds, slack: float = 0.0) -> Effect:
     """Of what is known."""
     rows = outcome.known
-    curve = utilities(list(needs))
+    curve = needs.curves
     most = float(curve.most[rows].sum())
     due, arrives = outcome.due[rows], (outcome.due * outcome.success)[rows]
     timed = ~np.isnan(outcome.delay_s[rows]) & (arrives > 0)

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from firelane.control.aside import Aside
 from firelane.control.bounds import Bounds
 from firelane.control.cause import Cause, Scene, difference
-from firelane.control.compare import Comparison, Judgement, compared, judged, live_needs
+from firelane.control.compare import Comparison, Judgement, compared, judged
 from firelane.control.decision import Decision, decide
 from firelane.control.decisions import MOST_WHY, Decisions, Entry, Verdict
 from firelane.control.drift import Expectation
 from firelane.control.effect import ModelError
-from firelane.control.learn import learnt, shown
+from firelane.control.learn import shown
+from firelane.control.network import Networks
 from firelane.control.trial import Trial
 from firelane.control.what_if import given, in_force, with_twins
 from firelane.errors import FirelaneError, PlanError
@@ -49,6 +50,7 @@ class Execution:
         self._exchange = exchange
         self._decisions = decisions
         self._aside = Aside(within_s)
+        self._networks = Networks()
         self._scene: Scene | None = None  # that the plan in force was made for
         self._failure = ""
 
@@ -64,7 +66,7 @@ class Execution:
             decision = await self._aside.run(deciding)
             comparison = None
             if cause is not None and cause.kind in WEIGHED and old is not None:
-                comparison = await asyncio.to_thread(self._compared, decision, old, scene)
+                comparison = await asyncio.to_thread(compared, decision, old)
             applied = comparison is None or comparison.worthwhile(self.error)
             if applied:
                 self._exchange.apply(decision.plan)
@@ -102,12 +104,11 @@ class Execution:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {version - 1}")
         observed, scenario, listened_s = scene.observed, scene.scenario, scene.listened_s
         if plan is not None:
-            return lambda: given(plan, learnt(observed, scenario, listened_s=listened_s))
-        planner = scenario.exchange.control.planner
-        return lambda: decide(observed, scenario, listened_s=listened_s, version=version, planner=planner)
-
-    def _compared(self, decision: Decision, old: Plan | None, scene: Scene) -> Comparison:
-        return compared(decision, old, scene.observed, scene.scenario)
+            return lambda: given(plan, self._networks.of(observed, scenario, listened_s=listened_s))
+        planner, networks = scenario.exchange.control.planner, self._networks
+        return lambda: decide(
+            observed, scenario, listened_s=listened_s, version=version, planner=planner, networks=networks
+        )
 
     def _judged(self, trial: Trial, scene: Scene) -> Judgement | None:
         """With the plan before only if it may be gone back to: it must have been made for the same subscriptions."""
@@ -115,9 +116,7 @@ class Execution:
         comparable = trial.may_roll_back and scene.observed.subscriptions == trial.before_for
         return judged(
             trial.window,
-            scene.observed,
-            scene.scenario,
-            listened_s=scene.listened_s,
+            self._networks.of(scene.observed, scene.scenario, listened_s=scene.listened_s),
             plan=trial.plan,
             before=trial.before if comparable else None,
             error=self.error,
@@ -135,13 +134,13 @@ class Execution:
     ) -> Executed:
         """What takes long after applying, for a thread."""
         decision_in_force = decision if applied else _as_it_is(decision, old)
-        self.expectation = Expectation(decision_in_force, scene.scenario)
-        self.bounded = Bounds(live_needs(scene.observed), scene.scenario.categories).any
+        self.expectation = Expectation(decision_in_force, scene.scenario, self._networks)
+        self.bounded = Bounds(decision.network.needs, scene.scenario.categories).any
         return Executed(
             decision=decision_in_force,
             cause=cause or difference(self._scene, scene),
             applied=applied,
-            comparison=comparison or self._compared(decision, old, scene),
+            comparison=comparison or compared(decision, old),
             seconds=seconds,
         )
 

@@ -23,10 +23,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+
+from firelane.arrays import Floats
 from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
 from firelane.mqtt import numbered
 from firelane.mqtt.topics import plain_filter
-from firelane.scenario.model import Need, Publisher, Scenario, Subscriber, Topic
+from firelane.scenario.model import Link, Need, Publisher, Scenario, Subscriber, Topic
+from firelane.scenario.overhead import mean_overheads_bytes, overheads_bytes
 
 LIVE = "live"
 TWIN = "\0"  # between a subscriber's name and a number; no client id and no name of a scenario can have it
@@ -42,16 +46,20 @@ Seats = dict[str, dict[str, SeenSubscription]]
 def learnt(observed: Observed, scenario: Scenario | None = None, *, listened_s: float = 0.0) -> Scenario:
     """The scenario of what is live; `scenario` is the configured one, `listened_s` how long there has been traffic."""
     base = scenario or Scenario(name=LIVE)
-    topics = traffic(observed, base, listened_s)
+    return as_scenario(base, observed.links, traffic(observed, base, listened_s), seats(observed.subscriptions))
+
+
+def as_scenario(base: Scenario, links: dict[str, Link], topics: dict[str, SeenTopic], people: Seats) -> Scenario:
+    """The configured scenario with other links, topics and subscribers."""
     return Scenario(
         name=base.name,
         priorities=base.priorities,
         headroom=base.headroom,
         flows=base.flows,
-        links=dict(observed.links),
-        topics={name: _topic(one) for name, one in topics.items()},
+        links=dict(links),
+        topics={name: topic_of(one) for name, one in topics.items()},
         publishers={LIVE: Publisher(publishes={name: one.rate_hz for name, one in topics.items()})},
-        subscribers=_subscribers(seats(observed.subscriptions)),
+        subscribers=_subscribers(people),
         categories=base.categories,
     )
 
@@ -127,7 +135,7 @@ def _dealt(topics: dict[str, SeenTopic], members: dict[str, int]) -> dict[str, S
         plain = plain_filter(shared)
         group = shared.removesuffix(plain)
         for number in tree.matching(plain):
-            part = replace(seen[number], name=group + seen[number].name, rate_hz=seen[number].rate_hz / count)
+            part = seen[number]._replace(name=group + seen[number].name, rate_hz=seen[number].rate_hz / count)
             if part.name not in result or result[part.name].rate_hz < part.rate_hz:
                 result[part.name] = part
     return result
@@ -149,7 +157,7 @@ def _held(need: Need) -> Need:
     return replace(need, min_share=1.0)
 
 
-def _topic(seen: SeenTopic) -> Topic:
+def topic_of(seen: SeenTopic) -> Topic:
     """A topic with the mean and the variance that were seen."""
     mean, square = seen.mean_bytes, seen.mean_bytes**2
     if seen.variance_bytes2 <= NEARLY_FIXED * square:
@@ -160,3 +168,18 @@ def _topic(seen: SeenTopic) -> Topic:
     small = min(MOST_SIZES, max(1, math.ceil(seen.variance_bytes2 / square)))
     less = min(mean, math.sqrt(seen.variance_bytes2 / small))
     return Topic(sizes=(mean - less,) * small + (mean + small * less,))
+
+
+def overheads(mean: Floats, variance: Floats, name_bytes: Floats) -> Floats:
+    """What the wire adds on average to messages of such topics (`topic_of`), for many at once."""
+    square = mean**2
+    small = np.clip(np.ceil(np.divide(variance, square, out=np.ones(len(mean)), where=square > 0)), 1, MOST_SIZES)
+    less = np.minimum(mean, np.sqrt(variance / small))
+    few, many = overheads_bytes(mean + small * less, name_bytes), overheads_bytes(mean - less, name_bytes)
+    exponential = np.abs(variance - square) <= NEARLY_EXPONENTIAL * square
+    fixed = variance <= NEARLY_FIXED * square
+    return np.select(
+        [fixed, exponential],
+        [overheads_bytes(mean, name_bytes), mean_overheads_bytes(mean, name_bytes)],
+        (small * many + few) / (small + 1),
+    )

@@ -96,7 +96,7 @@ class Outlook:
 
 def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
     topics = tuple(
-        replace(one, rate_hz=rates_hz[one.name]) if rates_hz.get(one.name, 0.0) > one.rate_hz else one
+        one._replace(rate_hz=rates_hz[one.name]) if rates_hz.get(one.name, 0.0) > one.rate_hz else one
         for one in observed.topics
     )
     return replace(observed, topics=topics)

@@ -13,6 +13,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats
 from firelane.scenario.routes import Routes
+from firelane.scenario.utility import NeedTable
 from firelane.tune.fit import lane_load
 from firelane.tune.flows import Demand, Flows, demand, group
 from firelane.tune.priorities import subscription_places
@@ -52,7 +53,7 @@ def relaxed(routes: Routes, waiting: Flags) -> Relaxed:
         needs[row] = replace(needs[row], min_share=share, max_loss=None, tolerance=None)
     over = np.flatnonzero((patience < 1) | (scale < 1)).tolist()
     return Relaxed(
-        routes=replace(routes, needs=needs),
+        routes=replace(routes, needs=NeedTable(needs)),
         links=tuple(routes.lanes[one].name for one in over),
         why=_why(routes, over, patience, scale),
     )

@@ -7,6 +7,7 @@ from collections import deque
 from firelane.control.bounds import Bounds, measured
 from firelane.exchange.measuring import Reading
 from firelane.scenario.model import Scenario
+from firelane.scenario.utility import NeedTable
 
 WINDOW_S = 5.0
 LEAST_WINDOW_S = 2.0
@@ -37,7 +38,7 @@ class Watch:
             return None
         window = reading.since(since[1])
         names = [f"{one} {two}" for one, two in zip(window.subscribers, window.filters, strict=True)]
-        bounds = Bounds(window.needs, scenario.categories)
+        bounds = Bounds(NeedTable(window.needs), scenario.categories)
         words = bounds.words(measured(window, range(len(names)), len(names)), names, SLACK)
         before, self._missed = self._missed, {one.partition(":")[0] for one in words}
         again = [one for one in words if one.partition(":")[0] in before]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from firelane.control.decision import Decision, bounded_routes
+from firelane.control.decision import Decision
 from firelane.control.learn import TWIN, single
+from firelane.control.network import Network
 from firelane.metrics import Metrics
-from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes
 
@@ -28,11 +28,10 @@ class Change:
     drop_rate: float
 
 
-def given(plan: Plan, live: Scenario) -> Decision:
+def given(plan: Plan, network: Network) -> Decision:
     """A plan that somebody made, as it would be for what is live."""
-    network = bounded_routes(live)
-    _, priority, drop_rate = with_twins(plan, network).per_subscription(network)
-    return Decision(plan=plan, routes=network, priority=priority, drop_rate=drop_rate, relaxed=())
+    _, priority, drop_rate = with_twins(plan, network.routes).per_subscription(network.routes)
+    return Decision(plan=plan, network=network, priority=priority, drop_rate=drop_rate, relaxed=())
 
 
 def foreseen(network: Routes, plan: Plan | None) -> Metrics:
@@ -67,17 +66,18 @@ def in_force(plan: Plan | None, network: Routes) -> Plan | None:
     return replace(plan, flow_priority=np.minimum(plan.flow_priority, network.scenario.priorities - 1))
 
 
-def changes(decision: Decision, before: Plan | None) -> list[Change]:
-    """The subscriptions that the decision would treat otherwise than the plan before, the largest changes first."""
+def changes(decision: Decision, before: Plan | None, most: int) -> tuple[int, list[Change]]:
+    """How many subscriptions the decision would treat otherwise than the plan before, and the largest changes."""
     network = decision.routes
     if before is None:
         before = replace(decision.plan, subscriber=[], filter=[], subscription_flow=np.empty(0, np.int64), delta=[])
     _, priority, drop_rate = with_twins(before, network).per_subscription(network)
     moved, dropped = decision.priority - priority, decision.drop_rate - drop_rate
-    different = np.flatnonzero((moved != 0) | (np.abs(dropped) > SAME_DROP_RATE))
-    order = different[np.lexsort((-np.abs(moved[different]), -np.abs(dropped[different])))]
+    alone = decision.network.first == np.arange(len(priority))
+    different = np.flatnonzero(alone & ((moved != 0) | (np.abs(dropped) > SAME_DROP_RATE)))
+    order = different[np.lexsort((-np.abs(moved[different]), -np.abs(dropped[different])))][:most]
     owner = network.subscription_subscriber
-    return [
+    return len(different), [
         Change(
             subscriber=network.subscribers[owner[row]],
             filter=network.filters[row],
@@ -87,5 +87,4 @@ def changes(decision: Decision, before: Plan | None) -> list[Change]:
             drop_rate=float(decision.drop_rate[row]),
         )
         for row in order.tolist()
-        if TWIN not in network.subscribers[owner[row]]
     ]

@@ -6,6 +6,7 @@ more and more; crews go in when the responders turn from size-up to suppression,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,7 +49,7 @@ class Phase:
     name: str
     start_s: float
     end_s: float
-    needs: list[Need]
+    needs: Sequence[Need]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from firelane.exchange.link import Link
-from firelane.scenario import model
+from firelane.scenario.overhead import SEGMENT_BYTES, TCP_IP_ETHERNET_BYTES
 
 if TYPE_CHECKING:
     from firelane.exchange.server import Driver, Server
@@ -107,8 +107,8 @@ class _Sums:
         if link.overhead_is_fixed:  # as much more as the link counts for what was sent
             return self.acked * paced_bytes / self.fresh if self.fresh > 0 else float(self.acked)
         if self.sent <= 0 or self.segments <= 0:
-            return self.acked * (1 + model.TCP_IP_ETHERNET_BYTES / model.SEGMENT_BYTES)
-        return self.acked * (1 + model.TCP_IP_ETHERNET_BYTES * self.segments / self.sent)
+            return self.acked * (1 + TCP_IP_ETHERNET_BYTES / SEGMENT_BYTES)
+        return self.acked * (1 + TCP_IP_ETHERNET_BYTES * self.segments / self.sent)
 
 
 class _Mark(NamedTuple):

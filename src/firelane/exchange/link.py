@@ -20,6 +20,7 @@ from firelane.exchange.message import NEVER, Message
 from firelane.exchange.session import Session
 from firelane.scenario import model
 from firelane.scenario.model import MOST_PRIORITIES
+from firelane.scenario.overhead import TCP_IP_ETHERNET_BYTES, auto_overhead_bytes
 
 MOST_AHEAD_S = 0.0005  # how long before its time a message may start, on a link that is fast enough for several
 LEAST_AHEAD_S = 0.00005
@@ -28,7 +29,7 @@ SPARE_PLACES = 4  # of a guaranteed class beyond its share of the buffer, or it 
 SPARE_NOTES = 64  # of messages that are gone, before they are looked through
 MOST_CONTROL_S = 0.01  # how far ahead control packets may book a link
 LAG_S = 0.005  # how much lateness is made up for
-CONTROL_BYTES = model.TCP_IP_ETHERNET_BYTES
+CONTROL_BYTES = TCP_IP_ETHERNET_BYTES
 
 KnownBy = Literal["configured", "acknowledged", "probed"]  # how a link's bandwidth is known
 Entry = tuple[int, int, Lane]  # order of the first message that waits, number of the lane
@@ -159,7 +160,7 @@ class Link:
         name_bytes = len(message.topic)
         before, sizes = self._last_wire
         if sizes != (size, name_bytes):
-            before = size + round(model.auto_overhead_bytes(size, name_bytes))
+            before = size + round(auto_overhead_bytes(size, name_bytes))
             self._last_wire = before, (size, name_bytes)
         return before
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from firelane.exchange.link import KnownBy
 from firelane.scenario.model import Link, Need
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenTopic:
-    """One topic that was published to lately."""
+class SeenTopic(NamedTuple):
+    """One topic that was published to lately; there may be tens of thousands a second."""
 
     name: str
     rate_hz: float

@@ -1,81 +1,42 @@
-"""What was published lately: the rate and the sizes of each topic, for whoever plans."""
+"""What was published lately: the rate and the sizes of each topic, for whoever plans.
+
+Messages are counted one by one. What is known of topics is brought up to date for all together, in arrays, at a look.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import compress
+from operator import attrgetter
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from firelane.arrays import Flags, Floats
+from firelane.exchange.levels import LEVEL, look
 from firelane.exchange.observed import SeenTopic
 
 MOST_TOPICS = 50_000
 MOST_BYTES = 25_000_000  # of names, near enough
-SEEN_BYTES = 600
+SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
 SAMPLED = 15  # of a topic one message in sixteen tells how sizes vary
 LEAST_HZ = 1e-3  # less is silence
-SURE_SQUARED = 4**2  # standard deviations from which on a look is a surprise,
-LEAST_CHANGE = 0.2  # if it is as far off as this, relative to the mean
 
-
-class Level:
-    """A mean that forgets slowly while all is as it was, and at once when two looks in a row agree that it is not.
-
-    How far looks usually are from the mean is remembered too, so that what comes in bursts is not taken for a change.
-    """
-
-    __slots__ = ("_before", "_looks", "_spread", "value")
-
-    def __init__(self) -> None:
-        self.value = 0.0
-        self._looks = 0
-        self._spread = 0.0  # mean square of how far looks were off, beyond chance
-        self._before: float | None = None  # what the last look saw, if that was a surprise
-
-    def look(self, seen: float, noise: float, weight: float) -> bool:
-        """Blend in what was seen, which chance alone moves by so much (a variance); says whether it was a change.
-
-        The first looks are averaged, then older ones fade.
-        """
-        self._looks = looks = self._looks + 1
-        if weight * looks < 1:
-            weight = 1 / looks
-        off, before = seen - self.value, self._before
-        square = off * off
-        surprise = square > SURE_SQUARED * (noise + self._spread) and abs(off) > LEAST_CHANGE * self.value
-        if before is not None:
-            if surprise and off * (before - self.value) > 0:
-                self.value, self._looks, self._spread, self._before = (seen + before) / 2, 2, 0.0, None
-                return True
-            self._widen((before - self.value) ** 2 - noise, weight)
-            self._before = None
-        if surprise and looks > 1:
-            self._before = seen
-        elif square > noise or self._spread:
-            self._widen(square - noise, weight)
-        self.value += weight * off
-        return False
-
-    def _widen(self, beyond: float, weight: float) -> None:
-        self._spread = max(0.0, self._spread + weight * (beyond - self._spread))
+COUNTED = ("published", "bytes", "sampled", "squares")
+# What the totals were at the last look, how many looks there were, and what is known from them.
+KNOWN = np.dtype(
+    [(name, np.float64) for name in COUNTED]
+    + [("looks", np.int64), ("latest_hz", np.float64), ("mean_square", np.float64), ("rate", LEVEL), ("size", LEVEL)]
+)
 
 
 class Seen:
-    """Running totals of one topic, and how fast they grow."""
+    """Running totals of one topic."""
 
-    __slots__ = (
-        "_looked_at",
-        "_looks",
-        "_mean_square",
-        "_rate",
-        "_size",
-        "_squares",
-        "bytes",
-        "latest_hz",
-        "name",
-        "published",
-        "sampled",
-        "squares",
-    )
+    __slots__ = ("bytes", "name", "published", "sampled", "squares")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,12 +44,6 @@ class Seen:
         self.bytes = 0
         self.sampled = 0
         self.squares = 0
-        self.latest_hz = 0.0  # between the last two looks
-        self._rate, self._size = Level(), Level()
-        self._mean_square = 0.0
-        self._looks = 0
-        self._looked_at = (0, 0)  # messages and bytes by then
-        self._squares = (0, 0)  # sampled messages and their squares by then
 
     def count(self, payload_bytes: int) -> None:
         """One more message."""
@@ -98,52 +53,13 @@ class Seen:
         self.published += 1
         self.bytes += payload_bytes
 
-    def look(self, elapsed_s: float, weight: float) -> None:
-        """Blend in what came since the last look; the very first saw only part of its time, and the second decides."""
-        self._looks += 1
-        published, size_bytes = self.published - self._looked_at[0], self.bytes - self._looked_at[1]
-        self._looked_at = (self.published, self.bytes)
-        if self._looks == 2:
-            self._rate = Level()
-        rate, size = self._rate, self._size
-        most_hz = rate.value if rate.value * elapsed_s > 1 else 1 / elapsed_s
-        self.latest_hz = published / elapsed_s
-        rate.look(self.latest_hz, most_hz / elapsed_s, weight)
-        sampled = self.sampled - self._squares[0]
-        if sampled:
-            mean_square = (self.squares - self._squares[1]) / sampled
-            self._squares = (self.sampled, self.squares)
-            self._mean_square += (weight if self._mean_square else 1.0) * (mean_square - self._mean_square)
-        changes = published and size_bytes != size.value * published
-        if changes and size.look(size_bytes / published, self.variance_bytes2 / published, weight):
-            self._mean_square = mean_square if sampled else size.value**2
-
-    @property
-    def rate_hz(self) -> float:
-        """How many messages a second there were lately."""
-        return self._rate.value
-
-    @property
-    def mean_bytes(self) -> float:
-        """How large their payloads were."""
-        return self._size.value
-
-    @property
-    def silent(self) -> bool:
-        """Whether it was looked at and nothing came for long."""
-        return self._looks > 1 and self.rate_hz <= LEAST_HZ
-
-    @property
-    def variance_bytes2(self) -> float:
-        """How much sizes vary."""
-        return max(0.0, self._mean_square - self.mean_bytes**2)
-
 
 class Traffic:
     """All topics published to lately; beyond the most, new ones are not seen until others have fallen silent."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, Seen] = {}
+        self._known = np.zeros(0, KNOWN)  # of the same topics in the same order, but for those after the last look
         self._bytes = 0
         self._looked_at: float | None = None
 
@@ -162,11 +78,13 @@ class Traffic:
         """Forget topics on which nothing is said any more, once there are many; returns them."""
         if len(self._seen) <= MOST_TOPICS // 2 and self._bytes <= MOST_BYTES // 2:
             return []
-        silent = [topic for topic, one in self._seen.items() if one.silent]
-        for topic in silent:
+        silent = (self._known["looks"] > 1) & ~self._heard
+        topics = list(compress(self._seen, silent.tolist()))
+        for topic in topics:
             del self._seen[topic]
             self._bytes -= 2 * len(topic) + SEEN_BYTES
-        return silent
+        self._known = self._known[~silent]
+        return topics
 
     def topics(self, now: float) -> tuple[SeenTopic, ...]:
         """Rates and sizes as of now, over the last while."""
@@ -174,18 +92,49 @@ class Traffic:
         if before is None:
             self._looked_at = now
         elif now - before >= LEAST_LOOK_S:
-            self._looked_at, elapsed_s = now, now - before
-            weight = 1 - math.exp(-elapsed_s / MEMORY_S)
-            for seen in self._seen.values():
-                seen.look(elapsed_s, weight)
-        return tuple(
-            SeenTopic(
-                name=one.name,
-                rate_hz=one.rate_hz,
-                mean_bytes=one.mean_bytes,
-                variance_bytes2=one.variance_bytes2,
-                latest_hz=one.latest_hz,
-            )
-            for one in self._seen.values()
-            if one.rate_hz > LEAST_HZ
-        )
+            self._looked_at = now
+            self._look(now - before)
+        heard = self._heard
+        known = self._known[heard]
+        names = (seen.name for seen in compress(self._seen.values(), heard.tolist()))
+        columns = (known["rate"]["value"], known["size"]["value"], _variance_bytes2(known), known["latest_hz"])
+        return tuple(map(SeenTopic, names, *(column.tolist() for column in columns)))
+
+    @property
+    def _heard(self) -> Flags:
+        heard: Flags = self._known["rate"]["value"] > LEAST_HZ
+        return heard
+
+    def _look(self, elapsed_s: float) -> None:
+        """Blend in what came since the last look; the very first saw only part of its time, and the second decides."""
+        new = len(self._seen) - len(self._known)
+        self._known = known = np.append(self._known, np.zeros(new, KNOWN)) if new else self._known
+        came = {}
+        for name in COUNTED:
+            total = np.fromiter(map(attrgetter(name), self._seen.values()), np.float64, len(known))
+            came[name], known[name] = total - known[name], total
+        known["looks"] += 1
+        known["rate"][known["looks"] == 2] = np.zeros((), LEVEL)
+        known["latest_hz"] = came["published"] / elapsed_s
+        weight = 1 - math.exp(-elapsed_s / MEMORY_S)
+        chance = np.maximum(known["rate"]["value"], 1 / elapsed_s) / elapsed_s
+        look(known["rate"], np.arange(len(known)), known["latest_hz"], chance, weight)
+        self._look_at_sizes(came, weight)
+
+    def _look_at_sizes(self, came: dict[str, Floats], weight: float) -> None:
+        known = self._known
+        sampled = np.flatnonzero(came["sampled"])
+        squares, before = came["squares"][sampled] / came["sampled"][sampled], known["mean_square"][sampled]
+        known["mean_square"][sampled] = np.where(before, before + weight * (squares - before), squares)
+        which = np.flatnonzero(came["published"])
+        count = came["published"][which]
+        noise = _variance_bytes2(known[which]) / count
+        changed = look(known["size"], which, came["bytes"][which] / count, noise, weight)
+        known["mean_square"][which[changed]] = known["size"]["value"][which[changed]] ** 2
+        afresh = np.isin(sampled, which[changed])
+        known["mean_square"][sampled[afresh]] = squares[afresh]
+
+
+def _variance_bytes2(known: npt.NDArray[Any]) -> Floats:
+    variance: Floats = np.maximum(0.0, known["mean_square"] - known["size"]["value"] ** 2)
+    return variance

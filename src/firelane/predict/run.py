@@ -193,7 +193,7 @@ class _Prediction:
         if len(loads) and (loads < 1).all() and loads.max() > BUSY_PUBLISHER_LINK:
             self.notes.append(f"publishers' links have load up to {loads.max():.2f} and shape what arrives: end to end "
                               "this prediction may then be off by 12 % or more; simulate to be sure")  # fmt: skip
-        if any(need.keep == "latest" for need in r.needs):
+        if r.needs.latest.any():
             self.notes.append("keep: latest is predicted as keep: all; simulate to see what it saves")
         self._note_small_buffers(delay, rate_hz)
 

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 from firelane.scenario.fields import STRICT, optional
 from firelane.scenario.need import Category as Category  # noqa: PLC0414 (part of the model too)
 from firelane.scenario.need import Need as Need  # noqa: PLC0414
+from firelane.scenario.overhead import auto_overhead_bytes
 from firelane.scenario.settings import ExchangeSettings
 from firelane.units import BANDWIDTH, DURATION, RATE, SHARE, SIZE
 
@@ -24,12 +25,6 @@ MOST_PRIORITIES = 16
 MOST_BUFFER = 10**9
 DEFAULT_LINK = "default"
 LEAST_SPARE = 1e-9  # a queue with less spare capacity is saturated: the rest is rounding
-
-# What MQTT and the layers below add to a payload on the wire (`overhead: auto`): Ethernet 14, IP 20,
-# TCP with time stamps 32; then packet type, topic length and an empty MQTT 5 property list.
-TCP_IP_ETHERNET_BYTES = 66
-MQTT_FIXED_BYTES = 1 + 2 + 1
-SEGMENT_BYTES = 1448  # of data, with time stamps
 
 
 def _overhead(value: object) -> float | None:
@@ -196,41 +191,6 @@ def overhead_bytes(payload_bytes: float, topic: str, link: Link) -> float:
     if link.overhead_bytes is not None:
         return link.overhead_bytes
     return auto_overhead_bytes(payload_bytes, len(topic.encode()))
-
-
-def auto_overhead_bytes(payload_bytes: float, name_bytes: int) -> float:
-    """What MQTT and the layers below add to a payload under a topic of so many bytes: headers for every segment."""
-    remaining = name_bytes + 3 + payload_bytes
-    length_field = 1 if remaining < 128 else 2 if remaining < 16_384 else 3 if remaining < 2_097_152 else 4
-    segments = -((1 + length_field + remaining) // -SEGMENT_BYTES)
-    return name_bytes + MQTT_FIXED_BYTES + length_field + TCP_IP_ETHERNET_BYTES * segments
-
-
-def mean_overhead_bytes(topic: Topic, name: str) -> float:
-    """The mean of `auto_overhead_bytes` over the sizes of a topic, which is not that of the mean size."""
-    name_bytes = len(name.encode())
-    if topic.sizes == "exponential":
-        return _mean_exponential_overhead(topic.mean_bytes, name_bytes)
-    sizes = topic.sizes if isinstance(topic.sizes, tuple) else (topic.mean_bytes,)
-    return sum(auto_overhead_bytes(size, name_bytes) for size in sizes) / len(sizes)
-
-
-def _mean_exponential_overhead(mean_bytes: float, name_bytes: int) -> float:
-    """For exponential sizes; a longer length field and a further segment each come with a chance of their own.
-
-    The packet exceeds k segments with chance exp(-(1448 k - head) / mean), a geometric series in k.
-    """
-    if mean_bytes <= 0:
-        return auto_overhead_bytes(0, name_bytes)
-
-    def chance_of_more(payload_bytes: float) -> float:
-        return math.exp(-max(payload_bytes, 0.0) / mean_bytes)
-
-    length_field = 1 + sum(chance_of_more(least - name_bytes - 3) for least in (128, 16_384, 2_097_152))
-    head = 1 + length_field + name_bytes + 3
-    first, rest = head // SEGMENT_BYTES, SEGMENT_BYTES - head % SEGMENT_BYTES
-    segments = 1 + first + chance_of_more(rest) / (1 - chance_of_more(SEGMENT_BYTES))
-    return name_bytes + MQTT_FIXED_BYTES + length_field + TCP_IP_ETHERNET_BYTES * segments
 
 
 def wire_bytes(payload_bytes: float, topic: str, link: Link) -> float:

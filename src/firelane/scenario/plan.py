@@ -58,9 +58,7 @@ class Plan:
 
     def per_subscription(self, routes: Routes) -> tuple[Ints, Ints, Floats]:
         """(flow id or -1, priority, drop rate) of every subscription of the routes, in their order."""
-        number = {pair: i for i, pair in enumerate(zip(self.subscriber, self.filter, strict=True))}
-        names = (routes.subscribers[i] for i in routes.subscription_subscriber.tolist())
-        found = np.array([number.get(pair, -1) for pair in zip(names, routes.filters, strict=True)], np.int64)
+        found = self._rows(routes)
         flow = np.where(found >= 0, self.subscription_flow[found] if len(self.subscription_flow) else -1, -1)
         lowest = routes.scenario.priorities - 1
         ids = np.append(self.flow_id, -1)
@@ -72,6 +70,14 @@ class Plan:
                 "raise priorities or make a new plan with `firelane tune`"
             )
         return ids[flow], priority[flow], drop_rate[flow]
+
+    def _rows(self, routes: Routes) -> Ints:
+        """Where each subscription of the routes is in the plan, -1 if nowhere."""
+        if self.filter is routes.filters:  # it was made for these very routes, perhaps at other rates
+            return np.arange(len(self.filter))
+        number = {pair: i for i, pair in enumerate(zip(self.subscriber, self.filter, strict=True))}
+        names = (routes.subscribers[i] for i in routes.subscription_subscriber.tolist())
+        return np.array([number.get(pair, -1) for pair in zip(names, routes.filters, strict=True)], np.int64)
 
     def strangers(self, scenario: Scenario) -> int:
         """How many of its subscriptions the scenario does not have."""

@@ -7,15 +7,19 @@ is carried once, by the claim with the best class.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from firelane.arrays import Floats, Ints, sum_by
-from firelane.errors import ScenarioError
-from firelane.mqtt import numbered
-from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, mean_overhead_bytes
+from firelane.errors import FirelaneError, ScenarioError
+from firelane.mqtt import TopicTree, numbered
+from firelane.scenario.model import MOST_PRIORITIES, Link, Need, Scenario, Topic
+from firelane.scenario.overhead import mean_overheads_bytes, name_bytes, overheads_bytes
+from firelane.scenario.utility import NeedTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Routes:
     subscribers: list[str]
     subscription_subscriber: Ints
     filters: list[str]
-    needs: list[Need]
+    needs: NeedTable
     subscription_lane: Ints
     lanes: list[Lane]
     # One stream per subscriber and topic, sorted by topic; claims sorted by stream.
@@ -123,20 +127,23 @@ class Routes:
         return owner, priority[owner], lowest
 
 
-def routes(scenario: Scenario) -> Routes:
-    """Number everything in a scenario and match its filters to its topics."""
+def routes(scenario: Scenario, *, most_claims: int | None = None) -> Routes:
+    """Number everything in a scenario and match its filters to its topics; FirelaneError if that is too much."""
     topic_number = {name: number for number, name in enumerate(scenario.topics)}
     lanes, subscriber_lane = _lanes(scenario, {n: s.link for n, s in scenario.subscribers.items()})
+    subscriptions = _subscriptions(scenario, subscriber_lane)
+    who = [subscriptions[name] for name in ("filters", "subscription_subscriber", "subscription_lane")]
     return Routes(
         scenario=scenario,
         topics=list(scenario.topics),
         topic_mean_bytes=np.array([topic.mean_bytes for topic in scenario.topics.values()]),
         topic_variance_bytes2=np.array([topic.variance_bytes2 for topic in scenario.topics.values()]),
-        topic_overhead_bytes=np.array([mean_overhead_bytes(topic, name) for name, topic in scenario.topics.items()]),
+        topic_overhead_bytes=topic_overheads_bytes(scenario.topics),
         **_sources(scenario, topic_number),
         subscribers=list(scenario.subscribers),
         lanes=lanes,
-        **_subscriptions(scenario, subscriber_lane),
+        **subscriptions,
+        **streams(scenario.topics, *who, most=most_claims),
     )
 
 
@@ -147,6 +154,18 @@ def some_routes(scenario: Scenario | Routes) -> Routes:
         problem = "there are none, so there is nothing to predict, simulate or plan; add topics and who publishes them"
         raise ScenarioError(problem, key="topics")
     return network
+
+
+def topic_overheads_bytes(topics: dict[str, Topic]) -> Floats:
+    """The mean overhead of every topic (`overhead: auto`), over its sizes."""
+    names, shapes = name_bytes(topics), list(topics.values())
+    mean = np.array([one.mean_bytes for one in shapes], np.float64)
+    exponential = np.array([one.sizes == "exponential" for one in shapes], np.bool_)
+    result = np.where(exponential, mean_overheads_bytes(mean, names), overheads_bytes(mean, names))
+    for row, one in enumerate(shapes):
+        if isinstance(one.sizes, tuple):
+            result[row] = overheads_bytes(np.array(one.sizes), np.full(len(one.sizes), names[row])).mean()
+    return result
 
 
 def _lanes(scenario: Scenario, link_of: dict[str, str]) -> tuple[list[Lane], Ints]:
@@ -189,37 +208,61 @@ def _sources(scenario: Scenario, topic_number: dict[str, int]) -> dict[str, Any]
 
 
 def _subscriptions(scenario: Scenario, subscriber_lane: Ints) -> dict[str, Any]:
-    tree = numbered(scenario.topics)
-    matching: dict[str, Ints] = {}
     owner: list[int] = []
     filters: list[str] = []
     needs: list[Need] = []
-    topic_parts: list[Ints] = []
     for number, subscriber in enumerate(scenario.subscribers.values()):
-        for topic_filter, need in subscriber.subscribes.items():
-            if topic_filter not in matching:
-                matching[topic_filter] = np.array(sorted(tree.matching(topic_filter)), np.int64)
-            owner.append(number)
-            filters.append(topic_filter)
-            needs.append(need)
-            topic_parts.append(matching[topic_filter])
+        owner += [number] * len(subscriber.subscribes)
+        filters += subscriber.subscribes
+        needs += subscriber.subscribes.values()
     subscription_subscriber = np.array(owner, np.int64)
-    counts = np.array([len(part) for part in topic_parts], np.int64)
-    claim_subscription = np.repeat(np.arange(len(owner)), counts)
-    claim_topic = np.concatenate(topic_parts) if topic_parts else np.empty(0, np.int64)
-    # One stream per (topic, subscriber): the key sorts by topic first.
-    key = claim_topic * max(1, len(scenario.subscribers)) + subscription_subscriber[claim_subscription]
-    order = np.argsort(key, kind="stable")
-    stream_key, claim_stream = np.unique(key[order], return_inverse=True)
-    stream_topic, stream_subscriber = np.divmod(stream_key, max(1, len(scenario.subscribers)))
     return {
         "subscription_subscriber": subscription_subscriber,
         "subscription_lane": subscriber_lane[subscription_subscriber],
         "filters": filters,
-        "needs": needs,
+        "needs": NeedTable(needs),
+    }
+
+
+def streams(
+    topics: Iterable[str], filters: list[str], subscriber: Ints, lane: Ints, *, most: int | None = None
+) -> dict[str, Any]:
+    """Who gets what: the fields of Routes on streams and claims, for topics numbered as they come.
+
+    FirelaneError if there would be more than `most` claims.
+    """
+    count, start, found = _matching(numbered(topics), Counter(filters), most)
+    kind = {one: number for number, one in enumerate(dict.fromkeys(filters))}
+    kinds = np.array([kind[one] for one in filters], np.int64)
+    size = count[kinds]
+    subscription = np.repeat(np.arange(len(filters)), size)
+    topic = found[np.repeat(start[kinds] - np.cumsum(size) + size, size) + np.arange(len(subscription))]
+    # One stream per (topic, subscriber): the key sorts by topic first.
+    subscribers = int(subscriber.max(initial=0)) + 1
+    key = topic * subscribers + subscriber[subscription]
+    order = np.argsort(key, kind="stable")
+    stream_key, first, claim_stream = np.unique(key[order], return_index=True, return_inverse=True)
+    stream_topic, stream_subscriber = np.divmod(stream_key, subscribers)
+    return {
         "stream_topic": stream_topic,
         "stream_subscriber": stream_subscriber,
-        "stream_lane": subscriber_lane[stream_subscriber],
+        "stream_lane": lane[subscription[order][first]],
         "claim_stream": claim_stream,
-        "claim_subscription": claim_subscription[order],
+        "claim_subscription": subscription[order],
     }
+
+
+def _matching(tree: TopicTree[int], wanted: dict[str, int], most: int | None) -> tuple[Ints, Ints, Ints]:
+    """How many topics each filter matches, where they begin in a list of them all, and that list."""
+    found: list[list[int]] = []
+    claims = 0
+    for one, times in wanted.items():
+        found.append(sorted(tree.matching(one)))
+        claims += times * len(found[-1])
+        if most is not None and claims > most:
+            raise FirelaneError(
+                f"there are more pairs of subscription and topic than can be planned ({most}); "
+                "use fewer topics, or fewer wildcards"
+            )
+    count = np.array([len(one) for one in found], np.int64)
+    return count, np.cumsum(count) - count, np.array([topic for one in found for topic in one], np.int64)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from firelane.arrays import Floats
+from firelane.arrays import Flags, Floats
 from firelane.scenario.model import Need
 
 LOG, LINEAR, SATURATING, STEP, PIECEWISE = range(5)
@@ -67,3 +68,37 @@ def utilities(needs: Sequence[Need]) -> Utilities:
     }
     weight = np.array([need.weight for need in needs], np.float64)
     return Utilities(kind=kind, weight=weight, knee=knee, points=points)
+
+
+class NeedTable(tuple[Need, ...]):
+    """The needs of subscriptions in their order, also as arrays, which are made once."""
+
+    @cached_property
+    def curves(self) -> Utilities:
+        """What a delivered share is worth."""
+        return utilities(self)
+
+    @cached_property
+    def least_share(self) -> Floats:
+        """What a plan must keep."""
+        return np.array([need.least_share for need in self], np.float64)
+
+    @cached_property
+    def asked_share(self) -> Floats:
+        """What is to arrive, by min_share and max_loss; a tolerance asks for no share."""
+        return np.array([max(one.min_share, 1 - (1.0 if one.max_loss is None else one.max_loss)) for one in self])
+
+    @cached_property
+    def tolerant(self) -> Flags:
+        """Which have a tolerance."""
+        return np.array([need.tolerance is not None for need in self], np.bool_)
+
+    @cached_property
+    def max_delay_s(self) -> Floats:
+        """The bound on the mean delay; infinite without one."""
+        return np.array([np.inf if need.max_delay_s is None else need.max_delay_s for need in self], np.float64)
+
+    @cached_property
+    def latest(self) -> Flags:
+        """Which keep only the latest message of a topic."""
+        return np.array([need.keep == "latest" for need in self], np.bool_)

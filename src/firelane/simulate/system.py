@@ -92,7 +92,7 @@ def build(routes: Routes, plan: Plan, *, independent: bool) -> System:
     _, priority, drop_rate = plan.per_subscription(routes)
     owner, stream_class, stream_drop = routes.owners(priority, drop_rate)
     per_subscription = len(routes.filters) <= MOST_HISTOGRAM_ROWS
-    latest = np.array([need.keep == "latest" for need in routes.needs], np.bool_)
+    latest = routes.needs.latest
     per_byte_s, overhead_s = routes.service_s()
     lanes = [lane.link for lane in routes.lanes]
     links = Links(

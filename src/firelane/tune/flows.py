@@ -17,7 +17,7 @@ import numpy.typing as npt
 from firelane.arrays import Floats, Ints, sum_by
 from firelane.scenario.routes import Routes
 from firelane.scenario.upstream import upstream
-from firelane.scenario.utility import Utilities, utilities
+from firelane.scenario.utility import Utilities
 
 # Aim this much (relative) below the allowed load, so that no rounding of a sum exceeds it.
 HAIR = 1e-12
@@ -65,8 +65,7 @@ def demand(routes: Routes) -> Demand:
     stream_load = rate * routes.mean_service_s()
     claimed = stream_load[routes.claim_stream]
     gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
-    least = np.array([need.least_share for need in routes.needs], np.float64)
-    tolerant = np.array([need.tolerance is not None for need in routes.needs], np.bool_)
+    least, tolerant = routes.needs.least_share, routes.needs.tolerant
     reach = gain[routes.subscription_lane] * before.reach(routes)
     # Of what is kept `reach` arrives; where too much is lost on the way anyhow, everything is kept.
     sent = np.divide(least, reach, out=np.where(least > 0, np.inf, 0.0), where=reach > 0)
@@ -78,7 +77,7 @@ def demand(routes: Routes) -> Demand:
         least_share=np.minimum(1.0, sent),
         tolerant=tolerant,
         out_of_reach=(sent > 1.0) & ~tolerant,
-        curves=utilities(routes.needs),
+        curves=routes.needs.curves,
         reach=reach,
         lane_gain=gain,
     )

@@ -19,9 +19,9 @@ from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from firelane.control import Decision, learnt
-from firelane.control.decision import bounded_routes
 from firelane.control.learn import shown, single
 from firelane.control.merge import merged
+from firelane.control.network import bounded_routes
 from firelane.control.what_if import changes, foreseen, in_force
 from firelane.errors import PlanError
 from firelane.metrics import Metrics
@@ -141,14 +141,14 @@ def _no_plan() -> Plan:
 def _decided(decision: Decision, before: Plan | None, *, applied: bool) -> dict[str, Any]:
     network = decision.routes
     earlier = in_force(before, network)
-    changed = changes(decision, earlier)
+    changed, largest = changes(decision, earlier, MOST_CHANGES)
     return {
         "applied": applied,
         "plan": decision.plan.to_data(),
         "predicted": _predicted(foreseen(network, decision.plan)),
         "predicted_before": _predicted(foreseen(network, earlier)),
-        "changed": len(changed),
-        "changes": [asdict(one) for one in changed[:MOST_CHANGES]],
+        "changed": changed,
+        "changes": [asdict(one) for one in largest],
     }
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.metrics import DROP_REASONS
 from firelane.scenario.routes import Routes
-from firelane.scenario.utility import utilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,7 +29,7 @@ class Seen:
 
     def utility(self) -> dict[str, float]:
         """Both readings of the utility rate, as in Metrics."""
-        curve = utilities(self.routes.needs)
+        curve = self.routes.needs.curves
         value, worth = curve.value(self.success), curve.most > 0
         return {
             "rate": float(value.sum() / curve.most.sum()),
