@@ -10,20 +10,21 @@ subscriptions have.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints, sum_by
-from firelane.control.learn import shown, single
-from firelane.control.network import Network, Networks
+from firelane.control.learn import learnt, shown, single
+from firelane.control.network import Network, Networks, bounded_routes
 from firelane.errors import FirelaneError, InfeasibleError
 from firelane.exchange.observed import Observed, SeenSubscription
-from firelane.scenario.control_settings import Planner
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes
 
 PLANNING_S = 2.0
+NEAR_ENOUGH = 0.1  # beyond what was swept: rates that are measured are restless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,16 +49,20 @@ def decide(
     *,
     listened_s: float = 0.0,
     version: int = 1,
-    planner: Planner = "tune",
     networks: Networks | None = None,
 ) -> Decision:
     """The best plan for what is live. It takes tens of milliseconds for ten thousand subscriptions: use a thread.
 
-    `networks` remembers what was live before, which may save half of it.
+    The scenario's settings say how. `networks` remembers what was live before, which may save half of it.
     """
     network = (networks or Networks()).of(observed, scenario, listened_s=listened_s)
     routes, first = network.routes, network.first
-    plan, links = _tuned(network) if planner == "tune" else (_planned(routes), ())
+    if scenario is None or scenario.exchange.control.planner == "tune":
+        plan, links = _tuned(network)
+    elif scenario.exchange.control.data is None:
+        plan, links = _planned(routes), ()
+    else:
+        plan, links = _by_data(bounded_routes(learnt(observed, scenario, listened_s=listened_s)), scenario), ()
     flow = plan.subscription_flow
     priority, drop_rate = plan.flow_priority.copy(), plan.flow_drop_rate.copy()
     np.minimum.at(priority, flow[first], plan.flow_priority[flow])
@@ -107,13 +112,33 @@ def _tuned(network: Network) -> tuple[Plan, tuple[str, ...]]:
     ), fitting.links
 
 
-def _planned(routes: Routes) -> Plan:
+def _planned(routes: Routes, **by: Any) -> Plan:
     """The plan that misses the fewest bounds, as far as can be found out soon."""
     from firelane.plan import plan
 
     if not _served(routes).any():
         raise FirelaneError("nothing is published that anybody wants, so there is nothing to plan")
-    return plan(routes, seconds=PLANNING_S).to_plan()
+    return plan(routes, seconds=PLANNING_S, **by).to_plan()
+
+
+def _by_data(live: Routes, scenario: Scenario) -> Plan:
+    """The same by the points of a data set that was made with the scenario, at about these rates and on this link."""
+    from firelane.plan.data import nominal
+
+    usual_hz = sum(rate for one in scenario.publishers.values() for rate in one.publishes.values())
+    now_hz = sum(rate for name, rate in zip(live.topics, live.topic_rate_hz, strict=True) if name in scenario.topics)
+    if not usual_hz:
+        raise FirelaneError(
+            "exchange.control.data: the scenario does not say who publishes what, so no data set fits it"
+        )
+    known = {one.link.bandwidth_bps for one in live.lanes} - {None}
+    now = replace(
+        nominal(scenario),
+        rate_factor=now_hz / usual_hz,
+        link_bps=known.pop() if len(known) == 1 else None,
+        slack=NEAR_ENOUGH,
+    )
+    return _planned(live, data=scenario.exchange.control.data, conditions=now)
 
 
 def _served(routes: Routes) -> Flags:

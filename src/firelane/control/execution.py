@@ -105,10 +105,8 @@ class Execution:
         observed, scenario, listened_s = scene.observed, scene.scenario, scene.listened_s
         if plan is not None:
             return lambda: given(plan, self._networks.of(observed, scenario, listened_s=listened_s))
-        planner, networks = scenario.exchange.control.planner, self._networks
-        return lambda: decide(
-            observed, scenario, listened_s=listened_s, version=version, planner=planner, networks=networks
-        )
+        networks = self._networks
+        return lambda: decide(observed, scenario, listened_s=listened_s, version=version, networks=networks)
 
     def _judged(self, trial: Trial, scene: Scene) -> Judgement | None:
         """With the plan before only if it may be gone back to: it must have been made for the same subscriptions."""

@@ -33,6 +33,26 @@ PUBLICATIONS = 200_000  # of the simulation of doing nothing, which no sweep has
 LOST = "firelane pipeline sweep SCENARIO -o FOLDER makes one"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Which points of a data set concern a scenario: made with which, at how many times its rates, on which link.
+
+    What was swept must reach as far as this, but for a small part (`slack`).
+    """
+
+    digest: str
+    rate_factor: float = 1.0
+    link_bps: float | None = None  # of the links in use that have a bandwidth, if it is one
+    slack: float = 1e-9
+
+
+def nominal(scenario: Scenario) -> Conditions:
+    """A scenario as it is written."""
+    used = dict.fromkeys(subscriber.link for subscriber in scenario.subscribers.values())
+    own = {bps for name in used if (bps := scenario.link(name).bandwidth_bps) is not None}
+    return Conditions(digest=scenario.digest(), link_bps=own.pop() if len(own) == 1 else None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DataSet:
     """Plans (rows) of which it is known what each category (columns) gets; the first is to do nothing."""
@@ -86,15 +106,15 @@ class DataSet:
         }
 
 
-def read_data(path: str | Path, wanted: Requirements) -> DataSet:
-    """The points of a sweep that concern a scenario, and a simulation of doing nothing."""
+def read_data(path: str | Path, wanted: Requirements, conditions: Conditions | None = None) -> DataSet:
+    """The points of a sweep that concern a scenario, by default as it is written, and a simulation of doing nothing."""
+    conditions = conditions or nominal(wanted.routes.scenario)
     percentile = any(one.kind == "delay_p95" for one in wanted.bounds)
     table = _read(Path(path), percentile)
-    scenario = wanted.routes.scenario
-    table = table.filter(pc.equal(table["scenario_hash"], scenario.digest()))
+    table = table.filter(pc.equal(table["scenario_hash"], conditions.digest))
     if not table.num_rows:
         raise FirelaneError(f"{path}: this data set was made with another scenario, or another state of it; {LOST}")
-    table, notes = _nearest(table, scenario, str(path))
+    table, notes = _nearest(table, conditions, str(path))
     sources = set(table["source"].to_pylist())
     source = "simulated" if "simulated" in sources else "predicted"
     if percentile and source == "predicted":
@@ -115,20 +135,19 @@ def _read(path: Path, percentile: bool) -> pa.Table:
         raise FirelaneError(f"{path}: {what}; {LOST}") from None
 
 
-def _nearest(table: pa.Table, scenario: Scenario, path: str) -> tuple[pa.Table, list[str]]:
-    """The points at the rates and the bandwidth of the scenario, or those next to them."""
-    used = dict.fromkeys(subscriber.link for subscriber in scenario.subscribers.values())
-    own = {bps for name in used if (bps := scenario.link(name).bandwidth_bps) is not None}
+def _nearest(table: pa.Table, conditions: Conditions, path: str) -> tuple[pa.Table, list[str]]:
+    """The points at these rates and this bandwidth, or those next to them."""
+    less, more = 1 - conditions.slack, 1 + conditions.slack
     notes: list[str] = []
     wishes: tuple[tuple[str, float | None, str], ...] = (
-        ("rate_factor", 1.0, "times the rates"),
-        ("link_bps", own.pop() if len(own) == 1 else None, "bit/s"),
+        ("rate_factor", conditions.rate_factor, "times the rates"),
+        ("link_bps", conditions.link_bps, "bit/s"),
     )
     for column, wish, unit in wishes:
         there = sorted({one for one in table[column].to_pylist() if one is not None})
         if wish is None:
             table = table.filter(pc.is_null(table[column]))
-        elif not there or not there[0] * (1 - 1e-9) <= wish <= there[-1] * (1 + 1e-9):
+        elif not there or not there[0] * less <= wish <= there[-1] * more:
             swept = f"{there[0]:g} to {there[-1]:g}" if there else "none"
             raise FirelaneError(f"{path}: {column} {wish:g} is outside what was swept ({swept}); sweep it too")
         else:

@@ -11,7 +11,7 @@ import numpy as np
 from firelane.errors import FirelaneError
 from firelane.plan import enhsp
 from firelane.plan.cost import NO_BOUND, least
-from firelane.plan.data import read_data
+from firelane.plan.data import Conditions, read_data
 from firelane.plan.knowledge import ByData, ByPrediction, Knowledge
 from firelane.plan.levels import coarse
 from firelane.plan.nearest import missed, nearest
@@ -35,13 +35,15 @@ def plan(
     scenario: Scenario | Routes,
     *,
     data: str | Path | None = None,
+    conditions: Conditions | None = None,
     planner: str = "search",
     pddl_folder: str | Path | None = None,
     seconds: float = SECONDS,
 ) -> Planned:
     """The order and the drops of categories that miss the fewest bounds, then are the least late, then drop least.
 
-    By prediction, or by a data set of `firelane pipeline sweep`. `pddl_folder` gets the problem as PDDL. FirelaneError
+    By prediction, or by a data set of `firelane pipeline sweep`: those of its points that were made under these
+    `conditions`, by default the scenario as it is written. `pddl_folder` gets the problem as PDDL. FirelaneError
     if the requirements, the data or the planner cannot be used.
     """
     if planner not in PLANNERS:
@@ -57,7 +59,7 @@ def plan(
         choose = _by_search if planner == "search" else _by_planner
         found, size, levels = choose(wanted, plans, folder, seconds)
     else:
-        swept = read_data(data, wanted)
+        swept = read_data(data, wanted, conditions)
         known, wanted = ByData(swept), replace(wanted, notes=(*wanted.notes, *swept.notes))
         found, size, levels = _by_data(wanted, swept.table(), planner, folder, seconds)
     conflicting = known.conflict() if found.cost.violated else []

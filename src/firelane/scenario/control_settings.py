@@ -15,11 +15,17 @@ Planner = Literal["tune", "plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
-    """What plans (`tune`: utilities, `plan`: requirements), whether forecasts count, and how many plans a minute."""
+    """What plans (`tune`: utilities, `plan`: requirements), by which data set instead of predictions, whether forecasts
+    count, and how many plans a minute."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     planner: Planner = "tune"
+    data: str | None = None
     proactive: bool = True
     horizon_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="horizon", ge=1.0, le=300.0)] = 10.0
     replans: Annotated[int, Field(strict=True, ge=1, le=600)] = 20
+
+    def __post_init__(self) -> None:
+        if self.data is not None and self.planner != "plan":
+            raise ValueError("data is what `planner: plan` goes by; write that too, or remove data")

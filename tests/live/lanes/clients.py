@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Self
 
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
@@ -75,7 +76,15 @@ class Client:
         """Nothing happens any more unless it can happen at once."""
         self.link.setblocking(False)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
     def leave(self) -> None:
+        if self.link.fileno() < 0:
+            return  # it has left
         self.link.setblocking(True)
         self.link.settimeout(PATIENCE_S)
         with suppress(OSError):  # it may have hung up already

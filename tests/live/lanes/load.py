@@ -12,7 +12,8 @@ import os
 import secrets
 import select
 import tempfile
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter_ns
@@ -27,6 +28,8 @@ QUIET_S = 1.0  # without any delivery after the last publication: nothing more w
 LOCK = Path(tempfile.gettempdir()) / "firelane-load.lock"
 LEAD_S = 0.05  # between the last connection and the first publication
 
+Act = tuple[float, Callable[["Stage"], None]]  # seconds after the first publication, and what happens then
+
 
 def drive(
     plan: Schedule,
@@ -36,25 +39,28 @@ def drive(
     broker_pid: int | None = None,
     quiet_s: float = QUIET_S,
     before_leaving: Callable[[], object] = lambda: None,
+    absent: Iterable[str] = (),
+    acts: Sequence[Act] = (),
 ) -> Deliveries:
-    """Connect everybody, send everything in its time, and read until nothing more comes.
+    """Connect everybody but subscribers who are absent, send everything in its time, and read until nothing more comes.
 
-    `before_leaving` is called then, while all are still connected. Where that is allowed, this thread and the broker's
+    `acts` happen meanwhile, in this thread, so they must be short. `before_leaving` is called in the end, while all are
+    still connected. Where that is allowed, this thread and the broker's
     process run ahead of all others on the machine meanwhile.
     """
     packets = Packets(plan, secrets.randbits(32))
     scenario = plan.routes.scenario
     with _alone(), ExitStack() as stack:
-        receiving = []
-        for name, one in scenario.subscribers.items():
-            receiving.append(Receiving(subscribers or publishers, name, list(one.subscribes), packets))
-            stack.callback(receiving[-1].leave)
-        sending = []
-        for name in scenario.publishers:
-            sending.append(Sending(publishers, f"publisher {name}"))
-            stack.callback(sending[-1].leave)
+        place, names = subscribers or publishers, [one for one in scenario.subscribers if one not in set(absent)]
+        receiving = [
+            stack.enter_context(Receiving(place, name, list(scenario.subscribers[name].subscribes), packets))
+            for name in names
+        ]
+        sending = [stack.enter_context(Sending(publishers, f"publisher {name}")) for name in scenario.publishers]
         with _undisturbed(broker_pid), select.epoll() as poll:
-            got = _Run(plan, packets, sending, receiving, poll).through(quiet_s)
+            stage = Stage(plan, packets, sending, receiving, poll, place)
+            stack.callback(stage.end)
+            got = stage.through(quiet_s, acts)
         before_leaving()
         return got
 
@@ -90,11 +96,17 @@ def _schedule(broker_pid: int | None, policy: int, priority: int) -> None:
             os.sched_setscheduler(int(one), policy, os.sched_param(priority))
 
 
-class _Run:
-    """The loop: send what is due, read what has come, sleep until either."""
+class Stage:
+    """The loop: send what is due, read what has come, sleep until either; and who is there."""
 
     def __init__(
-        self, plan: Schedule, packets: Packets, sending: list[Sending], receiving: list[Receiving], poll: select.epoll
+        self,
+        plan: Schedule,
+        packets: Packets,
+        sending: list[Sending],
+        receiving: list[Receiving],
+        poll: select.epoll,
+        subscribers: Place,
     ) -> None:
         self._plan, self._packets, self._receiving, self._poll = plan, packets, receiving, poll
         self._senders = [sending[number] for number in plan.publisher.tolist()]
@@ -104,22 +116,49 @@ class _Run:
             poll.register(handle, select.EPOLLIN)
         self._held_back = 0
         self._heard_ns = 0
+        self._place = subscribers
+        self._came: list[Receiving] = []  # later than the others
 
-    def through(self, quiet_s: float) -> Deliveries:
+    def enter(self, name: str) -> None:
+        """A subscriber comes, or comes back. This may be called in any thread; it returns when all is subscribed."""
+        wanted = self._plan.routes.scenario.subscribers[name].subscribes
+        one = Receiving(self._place, name, list(wanted), self._packets)
+        one.ready()
+        self._came.append(one)
+        self._receiving.append(one)
+        self._clients[one.link.fileno()] = one
+        self._poll.register(one.link, select.EPOLLIN)
+
+    def leave(self, name: str) -> None:
+        """A subscriber goes; what it has got so far counts."""
+        handle, one = next((h, c) for h, c in self._clients.items() if isinstance(c, Receiving) and c.name == name)
+        one.read()
+        self._poll.unregister(one.link)
+        del self._clients[handle]
+        one.leave()
+
+    def end(self) -> None:
+        """Those who came later leave."""
+        for one in self._came:
+            one.leave()
+
+    def through(self, quiet_s: float, acts: Sequence[Act]) -> Deliveries:
         plan = self._plan
         started = perf_counter_ns() + round(LEAD_S * 1e9)
+        self._acts = deque((started + round(at_s * 1e9), act) for at_s, act in acts)
         planned = (started + plan.at_s * 1e9).astype(np.int64).tolist()
         sent = np.zeros(len(planned), np.int64)
         self._send_all(planned, sent)
         self._drain(round(quiet_s * 1e9))
         counts = [len(one.publication) for one in self._receiving]
+        number = {name: n for n, name in enumerate(plan.routes.subscribers)}
         return Deliveries(
             schedule=plan,
             started_ns=started,
             sent_ns=sent,
             held_back=self._held_back,
             publication=np.concatenate([np.array(one.publication, np.int64) for one in self._receiving]),
-            subscriber=np.repeat(np.arange(len(counts)), counts),
+            subscriber=np.repeat([number[one.name] for one in self._receiving], counts),
             received_ns=np.concatenate([np.array(one.received_ns, np.int64) for one in self._receiving]),
         )
 
@@ -127,6 +166,8 @@ class _Run:
         for number, moment in enumerate(planned):
             while (left := moment - perf_counter_ns()) > 0:
                 self._wait(left)
+                if self._acts and perf_counter_ns() >= self._acts[0][0]:
+                    self._acts.popleft()[1](self)
             sender = self._senders[number]
             packet = self._packets[number]
             sent[number] = perf_counter_ns()
@@ -147,7 +188,9 @@ class _Run:
         if most_ns and not select.select([self._poll], [], [], most_ns / 1e9)[0]:
             return
         for handle, events in self._poll.poll(0):
-            client = self._clients[handle]
+            client = self._clients.get(handle)
+            if client is None:  # it has just left
+                continue
             if events & select.EPOLLOUT and isinstance(client, Sending):
                 client.resume()
                 if not client.unsent:

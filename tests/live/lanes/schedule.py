@@ -8,7 +8,7 @@ are raised to it, which adds about STAMP.size ** 2 / (2 * mean) bytes to the mea
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,17 @@ def schedule(scenario: Scenario | Routes, *, seconds: float, seed: int) -> Sched
         inside = r.source_topic[source] == number
         size[inside] = sizes(topic, random, int(inside.sum()))
     return Schedule(routes=r, seconds=seconds, at_s=at_s[order], source=source, size_bytes=size)
+
+
+def varied(one: Schedule, share: Floats, larger: Floats, seed: int) -> Schedule:
+    """Of each publication only this share by chance, and so many times as large."""
+    kept = np.random.default_rng(seed).random(len(one.at_s)) < share
+    return replace(
+        one,
+        at_s=one.at_s[kept],
+        source=one.source[kept],
+        size_bytes=np.clip(np.round(one.size_bytes * larger), STAMP.size, len(ZEROS)).astype(np.int64)[kept],
+    )
 
 
 def sizes(topic: Topic, random: np.random.Generator, count: int) -> Ints:
