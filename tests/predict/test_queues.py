@@ -157,4 +157,4 @@ def test_strict_priority_serves_from_the_top_until_the_link_is_full(loads):
     assert carried.sum() == pytest.approx(min(1.0, sum(loads)))
     for k in range(2):
         if served[0, k] < 1:
-            assert carried[k + 1] == 0
+            assert carried[k + 1] <= 1e-15  # rounding

@@ -58,6 +58,12 @@ def compared(decision: Decision, before: Plan | None) -> Comparison:
     )
 
 
+def missed(plan: Plan, network: Network) -> int:
+    """How many bounds a plan would miss."""
+    routes = network.routes
+    return Bounds(network.needs, routes.scenario.categories).missed(foretold(foreseen(routes, in_force(plan, routes))))
+
+
 def _sooner(needs: NeedTable, new: Metrics, old: Metrics) -> float:
     """By which part delays get shorter, weighted by what subscriptions are worth."""
     delays = [one.column("delay_mean_s") for one in (new, old)]

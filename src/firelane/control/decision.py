@@ -60,7 +60,7 @@ def decide(
     if scenario is None or scenario.exchange.control.planner == "tune":
         plan, links = _tuned(network)
     elif scenario.exchange.control.data is None:
-        plan, links = _planned(routes), ()
+        plan, links = _planned(routes, spare=scenario.exchange.control.spare), ()
     else:
         plan, links = _by_data(bounded_routes(learnt(observed, scenario, listened_s=listened_s)), scenario), ()
     flow = plan.subscription_flow
@@ -138,7 +138,8 @@ def _by_data(live: Routes, scenario: Scenario) -> Plan:
         link_bps=known.pop() if len(known) == 1 else None,
         slack=NEAR_ENOUGH,
     )
-    return _planned(live, data=scenario.exchange.control.data, conditions=now)
+    settings = scenario.exchange.control
+    return _planned(live, spare=settings.spare, data=settings.data, conditions=now)
 
 
 def _served(routes: Routes) -> Flags:

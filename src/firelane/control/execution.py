@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from firelane.control.aside import Aside
 from firelane.control.bounds import Bounds
 from firelane.control.cause import Cause, Scene, difference
-from firelane.control.compare import Comparison, Judgement, compared, judged
+from firelane.control.compare import Comparison, Judgement, compared, judged, missed
 from firelane.control.decision import Decision, decide
 from firelane.control.decisions import MOST_WHY, Decisions, Entry, Verdict
 from firelane.control.drift import Expectation
 from firelane.control.effect import ModelError
 from firelane.control.learn import shown
-from firelane.control.network import Networks
+from firelane.control.network import Network, Networks
 from firelane.control.trial import Trial
 from firelane.control.what_if import given, in_force, with_twins
 from firelane.errors import FirelaneError, PlanError
@@ -30,9 +30,10 @@ CHOSEN = ("operator", "rollback")  # what was decided for these is not taken bac
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executed:
-    """A decision, why it was made, whether it was applied, and how it compares with the plan before."""
+    """A decision, for what and why it was made, whether it was applied, and how it compares with the plan before."""
 
     decision: Decision
+    scene: Scene
     cause: Cause
     applied: bool
     comparison: Comparison
@@ -56,14 +57,16 @@ class Execution:
 
     async def decide(self, scene: Scene, plan: Plan | None) -> Decision:
         """What would be applied: this plan, or the one that is made for the scene. Nothing changes yet."""
-        return await self._aside.run(self._deciding(scene, plan))
+        return (await self._aside.run(self._deciding(scene, scene, plan)))[0]
 
-    async def act(self, scene: Scene, cause: Cause | None, plan: Plan | None, now: float) -> Executed:
-        """Decide and apply it, if that is any good; without a cause it is that something has changed."""
+    async def act(self, scene: Scene, present: Scene, cause: Cause | None, plan: Plan | None, now: float) -> Executed:
+        """Decide and apply it, if that is any good; without a cause it is that something has changed.
+
+        It is decided for a scene that may be ahead, if that does no harm at present.
+        """
         began, old = time.perf_counter(), self._exchange.plan
         try:
-            deciding = self._deciding(scene, plan)
-            decision = await self._aside.run(deciding)
+            decision, scene = await self._aside.run(self._deciding(scene, present, plan))
             comparison = None
             if cause is not None and cause.kind in WEIGHED and old is not None:
                 comparison = await asyncio.to_thread(compared, decision, old)
@@ -98,15 +101,28 @@ class Execution:
         words = f"plan {trial.plan.version} does worse than plan {trial.before.version}: {judgement.worse}"
         return Cause(kind="rollback", words=words)
 
-    def _deciding(self, scene: Scene, plan: Plan | None) -> Callable[[], Decision]:
+    def _deciding(self, scene: Scene, present: Scene, plan: Plan | None) -> Callable[[], tuple[Decision, Scene]]:
         version = _version(self._exchange.plan) + 1
         if plan is not None and plan.version < version:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {version - 1}")
-        observed, scenario, listened_s = scene.observed, scene.scenario, scene.listened_s
         if plan is not None:
-            return lambda: given(plan, self._networks.of(observed, scenario, listened_s=listened_s))
-        networks = self._networks
-        return lambda: decide(observed, scenario, listened_s=listened_s, version=version, networks=networks)
+            return lambda: (given(plan, self._network(scene)), scene)
+        return lambda: self._chosen(scene, present, version)
+
+    def _chosen(self, ahead: Scene, present: Scene, version: int) -> tuple[Decision, Scene]:
+        """A plan for what is ahead, unless that misses bounds at present which one for the present would meet."""
+        first = self._made(ahead, version)
+        if ahead.observed is present.observed or not (late := missed(first.plan, self._network(present))):
+            return first, ahead
+        other = self._made(present, version)
+        return (other, present) if missed(other.plan, other.network) < late else (first, ahead)
+
+    def _made(self, scene: Scene, version: int) -> Decision:
+        listened_s, networks = scene.listened_s, self._networks
+        return decide(scene.observed, scene.scenario, listened_s=listened_s, version=version, networks=networks)
+
+    def _network(self, scene: Scene) -> Network:
+        return self._networks.of(scene.observed, scene.scenario, listened_s=scene.listened_s)
 
     def _judged(self, trial: Trial, scene: Scene) -> Judgement | None:
         """With the plan before only if it may be gone back to: it must have been made for the same subscriptions."""
@@ -114,7 +130,7 @@ class Execution:
         comparable = trial.may_roll_back and scene.observed.subscriptions == trial.before_for
         return judged(
             trial.window,
-            self._networks.of(scene.observed, scene.scenario, listened_s=scene.listened_s),
+            self._network(scene),
             plan=trial.plan,
             before=trial.before if comparable else None,
             error=self.error,
@@ -136,6 +152,7 @@ class Execution:
         self.bounded = Bounds(decision.network.needs, scene.scenario.categories).any
         return Executed(
             decision=decision_in_force,
+            scene=scene,
             cause=cause or difference(self._scene, scene),
             applied=applied,
             comparison=comparison or compared(decision, old),

@@ -27,6 +27,8 @@ SURE = 4.0  # standard errors from which on a slope is believed
 LEAST_RISE = 0.1  # of the load, over the line
 CROOKED = 3.0  # times the scatter of chance from which on it is no line
 SHORTEST_CYCLE = 8  # looks
+LEAST_CYCLES = 32  # looks, in which cycles are looked for; then in SPAN times as many, and so on
+SPAN = 1.5
 LONGEST_CYCLE = 0.6  # of all looks, so that the start of a third is foreseen
 LIKENESS = 0.5  # autocorrelation from which on a cycle is looked into
 BETTER = 0.6  # of the error of 'as now': what a cycle's must be below
@@ -62,7 +64,7 @@ class Forecast:
         cost = np.array([costs.get(name, 0.0) for name in self._number])
         load = self._rates @ cost
         self._judge(float(load[-1]))
-        self._cycle = believed_cycle(load, self.horizon)
+        self._cycle = late_cycle(load, self.horizon)
         variance = self._rates[-LINE_LOOKS:] @ cost**2
         self.way = CYCLE if self._cycle is not None else TREND if on_a_line(load[-LINE_LOOKS:], variance) else AS_NOW
         now = float(level(self._rates) @ cost)
@@ -144,6 +146,16 @@ def believed_cycle(load: Floats, horizon: int) -> int | None:
     now = np.convolve(load, np.full(LEVEL_LOOKS, 1 / LEVEL_LOOKS), "valid")  # of looks LEVEL_LOOKS - 1 and later
     as_now = np.abs(load[LEVEL_LOOKS - 1 + horizon :] - now[:-horizon])[-period:]
     return period if off.mean() < BETTER * as_now.mean() else None
+
+
+def late_cycle(load: Floats, horizon: int) -> int | None:
+    """A believed cycle of late: in the last minute or as far back as is remembered, as other things may lie before."""
+    looks = LEAST_CYCLES
+    while looks < 2 * len(load):
+        if (period := believed_cycle(load[-looks:], horizon)) is not None:
+            return period
+        looks = round(SPAN * looks)
+    return None
 
 
 def cycle(load: Floats) -> int | None:

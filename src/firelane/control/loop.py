@@ -205,13 +205,14 @@ class Control:
             self._patience.acted(now)
             ahead = await asyncio.to_thread(self.outlook.to_plan_for, observed, now)
             try:
-                outcome = await self._execution.act(self._scene(ahead), cause, plan, now)
+                outcome = await self._execution.act(self._scene(ahead), self._scene(observed), cause, plan, now)
             except Exception:
                 if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
                     self._seen = before
                 raise
             self._patience.done(now + outcome.seconds)
-            await asyncio.to_thread(self.outlook.planned, ahead, now)
+            planned_for = outcome.scene.observed
+            await asyncio.to_thread(self.outlook.planned, planned_for, now, ahead=planned_for is ahead)
             self._cause = None
             self._rest(outcome, brought=plan is not None)
         return outcome

@@ -86,12 +86,12 @@ class Outlook:
         }
         return _at_least(self.ahead(observed, now), jumped)
 
-    def planned(self, expected: Observed, now: float) -> None:
-        """A plan was made for this."""
+    def planned(self, expected: Observed, now: float, *, ahead: bool) -> None:
+        """A plan was made for this, which is what was ahead unless that could not be planned for."""
         believed = self._proactive and self._forecast.way != AS_NOW
         self._held = {one.name: one.rate_hz for one in expected.topics}
-        self._held_until = now + (self._horizon_s if believed else SETTLING_S)
-        self._foreseen_until = self._held_until if believed else 0.0
+        self._held_until = now + (self._horizon_s if believed and ahead else SETTLING_S)
+        self._foreseen_until = now + self._horizon_s if believed else 0.0
 
 
 def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
@@ -99,4 +99,4 @@ def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
         one._replace(rate_hz=rates_hz[one.name]) if rates_hz.get(one.name, 0.0) > one.rate_hz else one
         for one in observed.topics
     )
-    return replace(observed, topics=topics)
+    return observed if topics == observed.topics else replace(observed, topics=topics)

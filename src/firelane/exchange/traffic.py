@@ -22,10 +22,9 @@ MOST_BYTES = 25_000_000  # of names, near enough
 SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
-SAMPLED = 15  # of a topic one message in sixteen tells how sizes vary
 LEAST_HZ = 1e-3  # less is silence
 
-COUNTED = ("published", "bytes", "sampled", "squares")
+COUNTED = ("published", "bytes", "squares")
 # What the totals were at the last look, how many looks there were, and what is known from them.
 KNOWN = np.dtype(
     [(name, np.float64) for name in COUNTED]
@@ -36,22 +35,19 @@ KNOWN = np.dtype(
 class Seen:
     """Running totals of one topic."""
 
-    __slots__ = ("bytes", "name", "published", "sampled", "squares")
+    __slots__ = ("bytes", "name", "published", "squares")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.published = 0
         self.bytes = 0
-        self.sampled = 0
         self.squares = 0
 
     def count(self, payload_bytes: int) -> None:
         """One more message."""
-        if not self.published & SAMPLED:
-            self.sampled += 1
-            self.squares += payload_bytes * payload_bytes
         self.published += 1
         self.bytes += payload_bytes
+        self.squares += payload_bytes * payload_bytes
 
 
 class Traffic:
@@ -122,17 +118,13 @@ class Traffic:
         self._look_at_sizes(came, weight)
 
     def _look_at_sizes(self, came: dict[str, Floats], weight: float) -> None:
-        known = self._known
-        sampled = np.flatnonzero(came["sampled"])
-        squares, before = came["squares"][sampled] / came["sampled"][sampled], known["mean_square"][sampled]
-        known["mean_square"][sampled] = np.where(before, before + weight * (squares - before), squares)
-        which = np.flatnonzero(came["published"])
+        known, which = self._known, np.flatnonzero(came["published"])
         count = came["published"][which]
+        squares, before = came["squares"][which] / count, known["mean_square"][which]
+        known["mean_square"][which] = mixed = np.where(before, before + weight * (squares - before), squares)
         noise = _variance_bytes2(known[which]) / count
         changed = look(known["size"], which, came["bytes"][which] / count, noise, weight)
-        known["mean_square"][which[changed]] = known["size"]["value"][which[changed]] ** 2
-        afresh = np.isin(sampled, which[changed])
-        known["mean_square"][sampled[afresh]] = squares[afresh]
+        known["mean_square"][which] = np.where(changed, squares, mixed)
 
 
 def _variance_bytes2(known: npt.NDArray[Any]) -> Floats:

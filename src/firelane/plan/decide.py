@@ -20,6 +20,7 @@ from firelane.plan.problem import Found, Problem, Table
 from firelane.plan.requirements import Requirements, requirements
 from firelane.plan.result import Planned
 from firelane.plan.search import best_plan, coarse_problem
+from firelane.plan.spare import spared
 from firelane.plan.why import tell
 from firelane.predict.many import ManyPlans, many_plans
 from firelane.scenario.model import Scenario
@@ -38,13 +39,15 @@ def plan(
     conditions: Conditions | None = None,
     planner: str = "search",
     pddl_folder: str | Path | None = None,
+    spare: float = 0.0,
     seconds: float = SECONDS,
 ) -> Planned:
     """The order and the drops of categories that miss the fewest bounds, then are the least late, then drop least.
 
     By prediction, or by a data set of `firelane pipeline sweep`: those of its points that were made under these
-    `conditions`, by default the scenario as it is written. `pddl_folder` gets the problem as PDDL. FirelaneError
-    if the requirements, the data or the planner cannot be used.
+    `conditions`, by default the scenario as it is written. `pddl_folder` gets the problem as PDDL. With something to
+    `spare`, less is dropped for delays that are longer by that part of their bounds. FirelaneError if the requirements,
+    the data or the planner cannot be used.
     """
     if planner not in PLANNERS:
         raise FirelaneError(f'planner: "{planner}" is not known; write one of {", ".join(PLANNERS)}')
@@ -62,6 +65,10 @@ def plan(
         swept = read_data(data, wanted, conditions)
         known, wanted = ByData(swept), replace(wanted, notes=(*wanted.notes, *swept.notes))
         found, size, levels = _by_data(wanted, swept.table(), planner, folder, seconds)
+    if spare and not found.nothing:
+        found = spared(wanted, known, found, spare, None if data is None else list(levels.values()))
+        note = f"less is dropped than that, for delays that are longer by up to {spare:.0%} of what is required"
+        wanted = replace(wanted, notes=(*wanted.notes, note))
     conflicting = known.conflict() if found.cost.violated else []
     near = nearest(wanted, known, found, None if data is None else list(levels.values()))
     nothing = np.zeros(len(found.rank), np.int64), np.zeros(len(found.rank))

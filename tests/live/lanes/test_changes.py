@@ -22,7 +22,7 @@ from live.lanes.served import Asked
 
 WITHIN_S = 5.0
 ENOUGH = 20  # messages, in a second or the few that it takes
-CHANCE = 3.0  # standard deviations of a share
+CHANCE = 4.0  # standard deviations of a share
 MOST_PLANS = 2
 BOUND_S = {"real-time": 0.05, "streaming": 0.2, "transactional": 1.0}
 
@@ -73,6 +73,7 @@ def lived(folder, seed):
             said = json.dumps({"phase": phase})
             connection.request("POST", "/api/v1/phase", said, {"Content-Type": "application/json"})
             assert connection.getresponse().status == 200
+            connection.close()
 
         told = []
         got = drive(
@@ -106,7 +107,6 @@ def report(run):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1200)
 def test_what_was_required_holds_again_within_seconds_of_every_change(tmp_path):
     run = lived(tmp_path, seed=1)
     print(report(run))
