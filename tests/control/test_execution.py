@@ -410,6 +410,21 @@ async def test_requirements_are_planned_for_by_the_other_planner():
 
 
 @in_loop
+async def test_what_is_ahead_is_not_planned_for_if_that_misses_bounds_now():
+    """On this link 800 messages a second are a load of 1; half of the analytics may be lost, so 1400 can be carried."""
+    categories = CATEGORIES["categories"] | {"analytics": {"max_loss": "50 %"}}
+    exchange = FakeExchange(seen([topic("a", 100.0), topic("b", 300.0)], BY_CATEGORY[:2], kbps=640.0))
+    run = Run(exchange, from_data(CATEGORIES | {"categories": categories}))
+    await run.until(140.0)
+    for second in range(1, 24):
+        move(run, topic("a", 100.0), topic("b", 300.0 + 40.0 * second))
+        await run.until(140.0 + second)
+        assert treated(exchange.plan)["s", "b"][1] <= 0.5
+    assert ("forecast", "unchanged") in entries(run) or ("forecast", "kept") in entries(run)
+    assert treated(exchange.plan)["s", "b"][1] > 0.2
+
+
+@in_loop
 async def test_clients_that_are_one_subscriber_share_a_row_by_the_other_planner_too():
     wants = [want("crew", "a", link="thin"), want("crew", "a", link="thin"), want("s", "b")]
     run = Run(FakeExchange(seen([topic("a", 4.0), topic("b", 5.0)], wants)), from_data(CATEGORIES))

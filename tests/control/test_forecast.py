@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firelane.control import forecast
-from firelane.control.forecast import AS_NOW, CYCLE, LINE_LOOKS, TREND, Forecast, cycle, line, on_a_line
+from firelane.control.forecast import AS_NOW, CYCLE, LINE_LOOKS, TREND, Forecast, cycle, late_cycle, line, on_a_line
 
 HORIZON = 8
 
@@ -25,15 +25,24 @@ def test_a_line_goes_on():
     assert line(rates, 5) == pytest.approx([100 + 10 * 19, 50])
 
 
-def test_chance_is_no_line_and_neither_is_a_step():
+@pytest.mark.parametrize("looks", LINE_LOOKS)
+def test_chance_is_no_line_and_neither_is_a_step(looks):
     chance = np.random.default_rng(2)
-    loads = chance.poisson(100, (10_000, LINE_LOOKS)).astype(float)
+    loads = chance.poisson(100, (10_000, looks)).astype(float)
     assert np.mean([on_a_line(load, load) for load in loads]) < 1e-3  # four standard errors: 6e-5
-    for after in range(2, LINE_LOOKS - 1):
-        step = chance.poisson(np.where(np.arange(LINE_LOOKS) < after, 100, 400)).astype(float)
+    for after in range(2, looks - 1):
+        step = chance.poisson(np.where(np.arange(looks) < after, 100, 400)).astype(float)
         assert not on_a_line(step, step)
-    ramp = chance.poisson(np.linspace(100, 160, LINE_LOOKS)).astype(float)
+    ramp = chance.poisson(np.linspace(100, 160, looks)).astype(float)
     assert on_a_line(ramp, ramp)
+
+
+def test_a_slow_ramp_is_believed_when_more_of_it_was_seen():
+    rates = np.concatenate([np.full(60, 400.0), np.linspace(400, 700, 60)])
+    one, expected = played(rates)
+    assert one.way == TREND
+    late = np.arange(90, 112)
+    assert np.mean(np.abs(expected[late] - rates[late + HORIZON])) < 25  # as now would be 41 off
 
 
 def test_a_ramp_is_believed_and_foreseen():
@@ -54,6 +63,15 @@ def test_a_cycle_is_found_after_two_and_its_third_is_foreseen(period):
     assert np.all(expected[third - min(HORIZON, period // 4)] > 280)
 
 
+def test_a_cycle_is_found_also_after_quite_other_things():
+    before = np.concatenate([np.full(60, 200.0), np.linspace(200, 700, 60), np.full(30, 2000.0), np.full(60, 200.0)])
+    time = np.arange(90)
+    one, expected = played(np.concatenate([before, 200 + 150 * (1 - np.cos(2 * np.pi * time / 30))]))
+    assert one.way == CYCLE
+    top = len(before) + 75
+    assert expected[top - HORIZON] == pytest.approx(500, rel=0.15)
+
+
 def test_a_cycle_that_was_seen_only_once_is_none():
     time = np.arange(70)
     assert cycle(np.sin(2 * np.pi * time / 60)) is None
@@ -64,6 +82,8 @@ def test_noise_has_no_cycle():
     chance = np.random.default_rng(3)
     assert [cycle(chance.poisson(100, 300).astype(float)) for _ in range(50)] == [None] * 50
     assert cycle(np.full(100, 7.0)) is None
+    ways = [late_cycle(chance.poisson(100, 300).astype(float), HORIZON) for _ in range(200)]
+    assert ways == [None] * 200
 
 
 def test_where_nothing_can_be_foreseen_rates_are_as_now():

@@ -175,3 +175,28 @@ def test_where_filters_of_different_categories_overlap_no_lower_bound_is_claimed
     assert all(one.found.lower_bound == NO_BOUND for one in unproven)
     assert all("not proved, as filters" in one.why[0] for one in unproven)
     assert [one for one in found if one.found.proven]
+
+
+@pytest.mark.parametrize(("spare", "drop"), [(0.1, 0.025), (0.003, 0.08), (0.0, 0.1)])
+def test_with_something_to_spare_less_is_dropped(spare, drop):
+    """By 5 % of headroom at least 1 - 0.47/0.48 of the bulk; by Cobham each percent less costs 0.037 ms of delay."""
+    result = plan(from_text(TEXT), spare=spare)
+    assert result.order == ["urgent", "bulk"]
+    assert result.drops == {"urgent": 0, "bulk": pytest.approx(drop)}
+    assert result.after["urgent"]["delay_mean_s"] == pytest.approx(mg1_priority(0.48, (1 - drop) * 0.48, 0.008))
+    assert any("less is dropped" in line for line in result.why) == (spare > 0)
+
+
+def test_with_something_to_spare_no_further_bound_is_missed():
+    expected = mg1_priority(0.48, 0.93 * 0.48, 0.008)  # so that 7 % have to be dropped
+    text = TEXT.replace("max_delay: 30 ms", f"max_delay: {1e3 * expected:.6f} ms")
+    result = plan(from_text(text), spare=0.5)
+    assert result.found.cost.violated == 0
+    assert result.drops["bulk"] == pytest.approx(0.07, abs=0.005)
+
+
+def test_what_cannot_all_be_met_is_not_missed_more_often_for_dropping_less():
+    scenario = from_text(TEXT.replace("max_delay: 30 ms", "max_delay: 14.5 ms"))
+    tight, loose = plan(scenario), plan(scenario, spare=0.5)
+    assert tight.found.cost.violated == loose.found.cost.violated == 1
+    assert loose.drops["bulk"] < tight.drops["bulk"]

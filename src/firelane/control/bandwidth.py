@@ -64,6 +64,7 @@ class Bandwidth:
         self._wait_s = FIRST_WAIT_S
         self._probe_at = 0.0
         self._grown_before_s = 0.0
+        self.growing_since: float | None = None  # when a probe was good, as long as there may soon be more
 
     @property
     def pace_bps(self) -> float:
@@ -100,7 +101,9 @@ class Bandwidth:
                 self._shrink(self._full)
         else:
             self._looks = 0
-            if self._wants_more(seen) and now >= self._probe_at:
+            if not self._wants_more(seen):
+                self.growing_since = None
+            elif now >= self._probe_at:
                 self._turn(State.PROBING)
                 self._grown_before_s = seen.grown_s
 
@@ -123,6 +126,7 @@ class Bandwidth:
         acked_bps = 8 * seen.acked_bytes / seen.window_s
         self._know(min(acked_bps, (1 - LEAST_CUT) * self.bandwidth_bps), "acknowledged")
         self._wait_s, self._grown_before_s = FIRST_WAIT_S, 0.0
+        self.growing_since = None
         self._turn(State.DRAINING)
 
     def _turn(self, state: State) -> None:
@@ -143,12 +147,14 @@ class Bandwidth:
         queue_s = seen.grown_s - self._grown_before_s
         if queue_s > self._much_s(seen) / 2 or seen.acked_bytes < (1 - LOST) * seen.paced_bytes:
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+            self.growing_since = None
             self._turn(State.DRAINING)
             return
         proven_bps = 8 * min(seen.acked_bytes, seen.paced_bytes) / seen.window_s  # after losses much is acked at once
         enough = proven_bps >= (1 + STEP / 2) * self.bandwidth_bps
         if proven_bps > self.bandwidth_bps:
             self._know(proven_bps, "probed")
+            self.growing_since = now if self.growing_since is None else self.growing_since
         self._wait_s = FIRST_WAIT_S
         if not enough or self.bandwidth_bps == self.configured_bps:
             self._turn(State.STEADY)

@@ -88,11 +88,11 @@ class Judgement:
 
 
 def judged(
-    reading: Reading, network: Network, *, plan: Plan, before: Plan | None, error: ModelError
+    reading: Reading, network: Network, *, plan: Plan, before: Plan | None, error: ModelError, by_utility: bool
 ) -> Judgement | None:
     """Compare what a plan does with what it should do and with what the plan before would do now.
 
-    None if there were too few messages to tell.
+    Utility counts only if plans are made for it. None if there were too few messages to tell.
     """
     routes, needs, number = network.routes, network.needs, network.numbers()
     bounds = Bounds(needs, routes.scenario.categories)
@@ -108,15 +108,22 @@ def judged(
     if before is not None:
         old = effect(foretold(foreseen(routes, in_force(before, routes))).only(there), needs, bounds)
     return Judgement(
-        measured=result, predicted=predicted, before=old, worse=_worse(result, old, error.utility + chance)
+        measured=result,
+        predicted=predicted,
+        before=old,
+        worse=_worse(result, old, error.utility + chance if by_utility else None),
     )
 
 
-def _worse(result: Effect, before: Effect | None, allowed: float) -> str | None:
+def _worse(result: Effect, before: Effect | None, allowed: float | None) -> str | None:
     if before is None:
         return None
     if result.missed > before.missed:
         return f"{result.missed} bounds are missed, with the plan before it would be {before.missed}"
-    if result.missed == before.missed and result.utility_rate < before.utility_rate * (1 - allowed):
+    if (
+        allowed is not None
+        and result.missed == before.missed
+        and result.utility_rate < before.utility_rate * (1 - allowed)
+    ):
         return f"the utility rate is {result.utility_rate:.3f}, with the plan before {before.utility_rate:.3f}"
     return None

@@ -134,6 +134,7 @@ class Execution:
             plan=trial.plan,
             before=trial.before if comparable else None,
             error=self.error,
+            by_utility=scene.scenario.exchange.control.planner == "tune",
         )
 
     def _settled(

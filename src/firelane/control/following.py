@@ -16,6 +16,7 @@ LOOK_EVERY_S = 0.25
 LOOK_HURRIED_S = 0.1  # while there may be a queue somewhere
 LOOK_IDLE_S = 1.0  # where no link is paced
 MOVED = 0.05  # less is not worth another plan
+MOST_GROWING_S = 8.0  # until there is a plan for what is known by then
 
 
 class Following:
@@ -54,7 +55,9 @@ class Following:
             self._exchange.repace(link, estimate.pace_bps, probing=estimate.probing)
         moved = abs(estimate.bandwidth_bps - link.bandwidth_bps) > MOVED * link.bandwidth_bps
         whole = estimate.bandwidth_bps == estimate.configured_bps != link.bandwidth_bps
-        if (moved or whole) and not estimate.probing:
+        # While it grows, the plan before drops what the next probe can send: so it grows sooner, and needs one plan.
+        growing = estimate.growing_since is not None and now < estimate.growing_since + MOST_GROWING_S
+        if whole or (moved and not estimate.probing and not growing):
             self._exchange.know_bandwidth(link, estimate.bandwidth_bps, estimate.known_by)
             self._changed()
 

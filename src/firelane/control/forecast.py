@@ -22,8 +22,9 @@ from firelane.arrays import Floats
 
 MOST_TOPICS = 1000  # others are as now
 MOST_LOOKS = 720  # that are remembered
-LINE_LOOKS = 12  # that a line is drawn through
+LINE_LOOKS = (12, 24)  # that a line is drawn through: few if they are enough to tell, else more
 SURE = 4.0  # standard errors from which on a slope is believed
+STILL = 0.5  # of the slope of a long line: what that of its end must be
 LEAST_RISE = 0.1  # of the load, over the line
 CROOKED = 3.0  # times the scatter of chance from which on it is no line
 SHORTEST_CYCLE = 8  # looks
@@ -56,6 +57,7 @@ class Forecast:
         self._number: dict[str, int] = {}
         self._rates = np.zeros((0, 0))  # a row a look, the oldest first
         self._cycle: int | None = None
+        self._line = 0  # looks on a line
         self._due: deque[tuple[float, float] | None] = deque()  # loads as forecast and as now, if they differ
 
     def look(self, latest_hz: Mapping[str, float], costs: Mapping[str, float]) -> None:
@@ -65,8 +67,9 @@ class Forecast:
         load = self._rates @ cost
         self._judge(float(load[-1]))
         self._cycle = late_cycle(load, self.horizon)
-        variance = self._rates[-LINE_LOOKS:] @ cost**2
-        self.way = CYCLE if self._cycle is not None else TREND if on_a_line(load[-LINE_LOOKS:], variance) else AS_NOW
+        variance = self._rates[-LINE_LOOKS[-1] :] @ cost**2
+        self._line = believed_line(load, variance)
+        self.way = CYCLE if self._cycle is not None else TREND if self._line else AS_NOW
         now = float(level(self._rates) @ cost)
         self._due.append(None if self.way == AS_NOW else (float(self._expected() @ cost), now))
 
@@ -104,7 +107,7 @@ class Forecast:
     def _expected(self) -> Floats:
         if self._cycle is not None:
             return again(self._rates, self._cycle, self.horizon)
-        return line(self._rates[-LINE_LOOKS:], self.horizon) if self.way == TREND else level(self._rates)
+        return line(self._rates[-self._line :], self.horizon) if self.way == TREND else level(self._rates)
 
 
 def level(rates: Floats) -> Floats:
@@ -120,16 +123,31 @@ def line(rates: Floats, ahead: int) -> Floats:
     return expected
 
 
+def believed_line(load: Floats, variance: Floats) -> int:
+    """How many of the last looks are on a line, 0 if none are; a long one must not be over already."""
+    least = LINE_LOOKS[0]
+    for looks in LINE_LOOKS:
+        if len(load) >= looks and on_a_line(load[-looks:], variance[-looks:]):
+            whole, late = slope(load[-looks:]), slope(load[-least:])
+            return looks if late * whole >= STILL * whole**2 else 0
+    return 0
+
+
+def slope(load: Floats) -> float:
+    """Of the line through looks."""
+    time = _times(len(load))
+    return float(time @ load / (time @ time))
+
+
 def on_a_line(load: Floats, variance: Floats) -> bool:
     """Whether loads are on a line that rises or falls; the variances say what chance does to each."""
     looks = len(load)
-    if looks < LINE_LOOKS or variance.mean() <= 0:
+    if variance.mean() <= 0:
         return False
-    time = _times(looks)
-    slope = time @ load / (time @ time)
-    left = load - load.mean() - slope * time
+    time, rise = _times(looks), slope(load)
+    left = load - load.mean() - rise * time
     straight = left @ left / (looks - 2) < CROOKED * variance.mean()
-    steep = abs(slope) > max(SURE * np.sqrt(variance.mean() / (time @ time)), LEAST_RISE * load.mean() / looks)
+    steep = abs(rise) > max(SURE * np.sqrt(variance.mean() / (time @ time)), LEAST_RISE * load.mean() / looks)
     return bool(straight and steep)
 
 
