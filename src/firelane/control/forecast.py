@@ -28,6 +28,7 @@ STILL = 0.5  # of the slope of a long line: what that of its end must be
 LEAST_RISE = 0.1  # of the load, over the line
 CROOKED = 3.0  # times the scatter of chance from which on it is no line
 SHORTEST_CYCLE = 8  # looks
+SHORT_CYCLE = 60  # up to which its highest load is planned for: plans twice a cycle would be too many
 LEAST_CYCLES = 32  # looks, in which cycles are looked for; then in SPAN times as many, and so on
 SPAN = 1.5
 LONGEST_CYCLE = 0.6  # of all looks, so that the start of a third is foreseen
@@ -56,6 +57,7 @@ class Forecast:
         self.record = Record()
         self._number: dict[str, int] = {}
         self._rates = np.zeros((0, 0))  # a row a look, the oldest first
+        self._load = np.zeros(0)
         self._cycle: int | None = None
         self._line = 0  # looks on a line
         self._due: deque[tuple[float, float] | None] = deque()  # loads as forecast and as now, if they differ
@@ -64,7 +66,7 @@ class Forecast:
         """What came since the last look, as rates; costs are what one message of a topic is to links."""
         self._remember(latest_hz)
         cost = np.array([costs.get(name, 0.0) for name in self._number])
-        load = self._rates @ cost
+        self._load = load = self._rates @ cost
         self._judge(float(load[-1]))
         self._cycle = late_cycle(load, self.horizon)
         variance = self._rates[-LINE_LOOKS[-1] :] @ cost**2
@@ -77,7 +79,7 @@ class Forecast:
         """The rates to expect; those of topics it knows nothing of stay as they are."""
         if self.way == AS_NOW:
             return dict(rates_hz)
-        expected = self._expected()
+        expected = self._expected() if self._cycle is None else self._highest(self._cycle)
         return {
             name: float(expected[self._number[name]]) if name in self._number else rate
             for name, rate in rates_hz.items()
@@ -103,6 +105,15 @@ class Forecast:
             helped=self.record.helped + (gain > NOTABLE * load),
             hurt=self.record.hurt + (-gain > NOTABLE * load),
         )
+
+    def _highest(self, cycle: int) -> Floats:
+        """The rates at the highest load of the time to come: of a short cycle as a whole, else up to the horizon."""
+        looks = cycle if cycle <= SHORT_CYCLE else self.horizon
+        last = len(self._load) - 1
+        then = last + 1 + np.arange(looks) - cycle * (1 + np.arange(looks) // cycle)
+        smooth = np.convolve(self._load, np.full(LEVEL_LOOKS, 1 / LEVEL_LOOKS), "same")
+        peak = int(then[np.argmax(smooth[then])])
+        return np.asarray(self._rates[max(0, peak - 1) : peak + 2].mean(axis=0))
 
     def _expected(self) -> Floats:
         if self._cycle is not None:
