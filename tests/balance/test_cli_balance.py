@@ -115,7 +115,6 @@ def test_the_summary_is_for_people(loads):
         (("--threshold", "much"), 'threshold: "much" is not a load'),
         (("--current", "nowhere.json"), "nowhere.json: cannot read the plan"),
         (("--method", "exact", "--threshold", 1), "threshold: exact uses it with the objective moves only"),
-        (("--method", "exact", "--time-limit", "nan"), "time_limit_s: nan"),
         (("--brokers", 99_999_999_999), "brokers: 99999999999 are more than"),
         (("--series",), "--series goes with --json"),
     ],

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from firelane.cli import main
 from firelane.errors import FirelaneError
 from firelane.pipeline.watch.arriving import records_folder, unusable
 from firelane.pipeline.watch.run import run
@@ -91,9 +89,3 @@ def test_a_source_that_cannot_be_read_is_named(monkeypatch, tmp_path):
 
 def test_a_file_that_is_gone_when_it_is_looked_at_is_not_refused(tmp_path):
     assert unusable(tmp_path / "gone.parquet") is None
-
-
-def test_a_watch_is_not_for_a_time_that_is_no_number(tmp_path):
-    done = CliRunner().invoke(main, ["pipeline", "watch", str(tmp_path), "--for", "nan"])
-    assert done.exit_code == 2
-    assert "Invalid value for --for" in done.output
