@@ -113,6 +113,19 @@ def test_a_file_in_the_place_of_a_table_or_folder_is_one_line(tmp_path):
         pass
 
 
+def test_a_file_beside_a_table_is_only_replaced_if_the_table_is_there(spark, tmp_path):
+    (tmp_path / "loads.csv").write_text("Dear")
+    with (
+        pytest.raises(FirelaneError, match=r"loads\.csv: this file was there before"),
+        writing.reserved(tmp_path, "deliveries", ("loads",), ("loads.csv",)),
+    ):
+        pass
+    assert (tmp_path / "loads.csv").read_text() == "Dear"
+    write(spark.range(1), tmp_path)
+    with writing.reserved(tmp_path, "deliveries", ("loads",), ("loads.csv",)) as output:
+        output.write("loads", spark.range(2))
+
+
 def test_a_table_of_another_job_is_refused_by_its_name(spark, tmp_path):
     write(spark.range(1), tmp_path)
     with (

@@ -134,11 +134,11 @@ def characteristics(spark: SparkSession, *, source: Path, output: Path) -> JobRe
         "distribution": looks.distribution(counted, made),
         "fits": looks.fit_table(made),
     }
-    with writing.reserved(output, "characteristics", (*tables, REFUSED)) as out:
+    with writing.reserved(output, "characteristics", (*tables, REFUSED), looks.files(tables)) as out:
         rejects = _written_rejects(read.rejects, out)
         rows_out = {name: looks.write_small(spark, table, name, out) for name, table in tables.items()}
-        looks.draw_over_time(tables["over_time"], tables["largest"], output / "over_time.png")
-        looks.draw_distribution(tables["distribution"], made, output / "distribution.png")
+        looks.draw_over_time(tables["over_time"], tables["largest"], output / looks.OVER_TIME_PICTURE)
+        looks.draw_distribution(tables["distribution"], made, output / looks.DISTRIBUTION_PICTURE)
     return JobResult(
         job="characteristics",
         output=output,

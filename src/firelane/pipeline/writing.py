@@ -54,13 +54,18 @@ class Output:
 
 
 @contextmanager
-def reserved(folder: Path, job: str, tables: Sequence[str]) -> Iterator[Output]:
-    """The folder for these tables of a job; those that are not written go, unless it fails."""
+def reserved(folder: Path, job: str, tables: Sequence[str], files: Sequence[str] = ()) -> Iterator[Output]:
+    """The folder for these tables of a job; those that are not written go, unless it fails.
+
+    A table may have files beside it that the job writes itself, such as `loads.csv`.
+    """
     with locked(folder):
         for name in tables:
             _refuse_others(folder / name, job)
             for left in folder.glob(f".{glob.escape(name)}.*.unfinished"):
                 shutil.rmtree(left, ignore_errors=True)
+        for name in files:
+            _refuse_file(folder / name)
         output = Output(folder, job)
         yield output
         for name in set(tables) - output.written:
@@ -105,6 +110,12 @@ def _refuse_others(folder: Path, job: str) -> None:
         raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
     if (owner := (folder / JOB).read_text().strip()) != job:
         raise FirelaneError(f"{folder}: this table is of the job {owner}; name another folder for those of {job}")
+
+
+def _refuse_file(file: Path) -> None:
+    """An error, if there is a file without the table that the job would have written before it."""
+    if file.exists() and not (file.with_suffix("") / JOB).exists():
+        raise FirelaneError(f"{file}: this file was there before; name another folder, or move it away")
 
 
 def _move(beside: Path, place: Path) -> None:
