@@ -6,6 +6,7 @@ import json
 import math
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -229,7 +230,7 @@ def test_only_parquet_files_are_looked_at_wherever_they_are_but_for_drafts(spark
     assert running.sink.reasons == {}
 
 
-def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
+def test_alerts_that_wait_are_told_in_silence_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
     now, output = datetime.now(UTC), tmp_path / "out"
     one, other = (
         Alert(id=name, window_start=now, window_end=now, kind="drift", subject="a", measured=2.0, bound=1.0, n=10)
@@ -251,8 +252,17 @@ def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, 
             running.teller.tell([one], query="drift", batch=1)
             assert running.teller.waiting == 1
         assert told() == ["one"]
+        with watched(spark, address, output) as running:
+            running.teller._again_s = math.inf
+            running.teller.tell([replace(one, id="silent")], query="drift", batch=2)
+            running.check()
+            assert running.teller.waiting == 1
+            running.teller._again_s = 0.0  # no data comes, but time has passed
+            running.check()
+            assert running.teller.waiting == 0
+            assert told() == ["silent"]
         nobody = {"address": Address(host="127.0.0.1", port=9), "topic": "a", "client_id": "a", "complain": print}
-        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=2)
+        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=3)
         with watched(spark, address, output):
             assert told() == ["other"]
 

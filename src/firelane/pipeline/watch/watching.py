@@ -86,11 +86,12 @@ class Watching:
         self.teller = teller
 
     def check(self) -> None:
-        """Raise what ended a query, if anything did."""
+        """Raise what ended a query, if anything did; tell the broker what waits, should it be back."""
         for query in self.queries:
             problem = query.exception()
             if problem is not None:
                 raise _told(problem) from problem
+        self.teller.retry()
 
     def end(self) -> None:
         """End all queries in order, each after the batch it is at, and tell what waits."""
