@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ def no_spark(monkeypatch):
     monkeypatch.setattr("firelane.pipeline.watch.run.session", started)
 
 
-def begin(source, output):
+def begin(source, output, alerts_topic="a"):
     run(
-        str(source), output=output, scenario=None, window_s=10.0, late_s=30.0, alerts_topic="a", master=None,
+        str(source), output=output, scenario=None, window_s=10.0, late_s=30.0, alerts_topic=alerts_topic, master=None,
         seconds=0.0, quiet=True,
     )  # fmt: skip
 
@@ -49,6 +50,22 @@ def test_whatever_else_is_in_an_output_does_not_matter(folders):
     (output / "pictures").mkdir()
     with pytest.raises(FirelaneError, match="Spark is started"):
         begin(source, output)
+
+
+@pytest.mark.parametrize("inside", ["", "out", "deep/out"])
+def test_tables_are_not_written_to_where_records_are_read(tmp_path, inside):
+    records = tmp_path / "data" / "deliveries"
+    records.mkdir(parents=True)
+    with pytest.raises(FirelaneError, match=r"this is where the input is; .*deliveries"):
+        begin(tmp_path / "data", records / inside)
+    with pytest.raises(FirelaneError, match="Spark is started"):
+        begin(tmp_path / "data", tmp_path / "data" / "out")
+
+
+@pytest.mark.parametrize("topic", ["", "alerts/#", "alerts/+/now"])
+def test_a_topic_to_which_nothing_can_be_published_is_refused(folders, topic):
+    with pytest.raises(FirelaneError, match=f'^"{re.escape(topic)}" is no topic for alerts: a topic name may not '):
+        begin(*folders, topic)
 
 
 @pytest.mark.parametrize("half", [b"", b'{"source": "mq', b"7", b"\xff"])
