@@ -73,6 +73,13 @@ def write_files(folder, given, files=4):
         time.sleep(0.01)
 
 
+def write_damaged(path, given):
+    parquet.write_table(pa.Table.from_pylist(given), path)
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    path.write_bytes(whole[:100] + b"\xff" * half + whole[100 + half :])
+
+
 @contextmanager
 def watched(spark, source, output, **settings):
     from firelane.pipeline.watch.watching import Watch, watching
@@ -199,11 +206,17 @@ def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp
     write_files(tmp_path / "in", [row(n, n) for n in range(40)], files=1)
     (tmp_path / "in" / "half.parquet").write_bytes((tmp_path / "in" / "part-0.parquet").read_bytes()[:500])
     parquet.write_table(pa.table({"record_id": ["x"], "priority": ["high"]}), tmp_path / "in" / "other.parquet")
+    write_damaged(tmp_path / "in" / "damaged.parquet", [row(n, n / 1000) for n in range(1000, 9000)])
     with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
         until(running, lambda: running.sink.counts["windows"] >= 3)
-    assert running.sink.reasons == {"not a whole Parquet file": 1, "priority is of another type": 1}
+    assert running.sink.reasons == {
+        "not a whole Parquet file": 1,
+        "priority is of another type": 1,
+        "damaged inside, so that some or all of its records are not read": 1,
+    }
     refused = [json.loads(one) for one in table(tmp_path / "out", "rejects")]
-    assert sorted(Path(one["source"]).name for one in refused) == ["half.parquet", "other.parquet"]
+    names = ["damaged.parquet", "half.parquet", "other.parquet"]
+    assert sorted(Path(one["source"]).name for one in refused) == names
 
 
 def test_folders_are_called_what_they_are_called(spark, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from firelane.errors import FirelaneError
 from firelane.pipeline.watch.arriving import records_folder, unusable
+from firelane.pipeline.watch.queries import FilesLooked
 from firelane.pipeline.watch.run import run
 
 
@@ -106,3 +107,14 @@ def test_a_source_that_cannot_be_read_is_named(monkeypatch, tmp_path):
 
 def test_a_file_that_is_gone_when_it_is_looked_at_is_not_refused(tmp_path):
     assert unusable(tmp_path / "gone.parquet") is None
+
+
+def test_a_file_that_goes_while_it_is_looked_at_harms_nobody(tmp_path, monkeypatch):
+    def half_and_gone(file):
+        file.unlink()
+        return "not a whole Parquet file"
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "half.parquet").write_bytes(b"half")
+    monkeypatch.setattr("firelane.pipeline.watch.arriving.unusable", half_and_gone)
+    assert FilesLooked(tmp_path / "in", tmp_path / "rejects").look() == []
