@@ -38,6 +38,25 @@ print(done.rows_in, *done.rows_out.values())
 """
 
 
+FAILURES = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+from firelane.errors import FirelaneError
+from firelane.pipeline.files import to_write
+from firelane.pipeline.session import session
+
+place = Path(sys.argv[1])
+with suppress(FirelaneError), session("local[1]") as spark:
+    spark.range(3).selectExpr("raise_error('in a task that writes') AS x").write.parquet(to_write(place / "out"))
+with suppress(FirelaneError), session("local[1]") as spark:
+    rows = spark.readStream.format("rate").load().selectExpr("raise_error('in a query') AS x")
+    query = rows.writeStream.format("noop").option("checkpointLocation", to_write(place / "query")).start()
+    query.awaitTermination(120)
+    print("not reached")
+"""
+
+
 def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -67,6 +86,12 @@ def test_an_embedded_session_says_nothing_of_its_own(by_local):
     _, done = by_local
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_what_fails_inside_spark_is_told_by_nobody_else(tmp_path):
+    done = run("-c", FAILURES, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.slow
