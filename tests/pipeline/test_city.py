@@ -151,6 +151,7 @@ def test_sizes_that_make_no_sense_get_one_line(wrong):
         City(**{"vehicles": 1} | wrong)
 
 
-def test_more_than_can_be_counted_is_refused():
-    with pytest.raises(FirelaneError, match="cannot be counted"):
-        City(vehicles=2**60, step_s=1)
+@pytest.mark.parametrize("vehicles", [2**60, 10**9])
+def test_more_than_can_be_made_is_refused(vehicles):
+    with pytest.raises(FirelaneError, match="make more than 1,000,000,000,000 positions; ask for fewer"):
+        City(vehicles=vehicles, step_s=60)
