@@ -220,6 +220,14 @@ def test_parquet_files_of_other_types_and_columns_are_read_together(spark, tmp_p
     assert refused(trace) == {"not a number": 1, "no vehicle": 1}
 
 
+def test_parquet_without_any_columns_has_nothing_in_it(spark, tmp_path):
+    pq.write_table(pa.table({}), tmp_path / "none.parquet")
+    with pytest.raises(FirelaneError, match="there is nothing in it"):
+        read_positions(spark, tmp_path, WORLD)
+    pq.write_table(pa.table({"time_s": [5], "vehicle": ["1"], "x_m": [1], "y_m": [2]}), tmp_path / "one.parquet")
+    assert taken(read_positions(spark, tmp_path, WORLD)) == [(5.0, "1", 1.0, 2.0, None)]
+
+
 def test_a_folder_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "secret").mkdir()
     (tmp_path / "some.tr").write_text("5 1 1.0 2.0 3.0")
