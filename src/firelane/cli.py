@@ -32,6 +32,8 @@ class _Number(click.FloatRange):
         return number
 
 
+YEAR_S = 366 * 86_400  # the longest window
+
 _scenario = click.argument("scenario", metavar="SCENARIO")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
 _per_subscription = click.option(
@@ -730,7 +732,7 @@ def pipeline_watch(
         output=output,
         scenario=scenario,
         window_s=_window(window),
-        late_s=_window(late, "--late"),
+        late_s=_duration(late, "--late", least_s=1e-3),
         alerts_topic=alerts_topic,
         master=master,
         seconds=seconds,
@@ -884,20 +886,25 @@ def _share(text: str | None) -> float | None:
         raise click.BadParameter(str(problem), param_hint="--headroom") from None
 
 
-def _window(text: str, option: str = "--window") -> float:
+def _window(text: str) -> float:
+    """In a second there is one window at most, as tables of loads name it by whole seconds."""
+    return _duration(text, "--window", least_s=1.0)
+
+
+def _duration(text: str, option: str, *, least_s: float) -> float:
     from firelane.units import DURATION
 
     try:
-        window_s = DURATION.parse(text)
+        seconds = DURATION.parse(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint=option) from None
-    if window_s < 1e-3:
-        raise click.BadParameter("write a millisecond or more", param_hint=option)
-    return window_s
+    if not least_s <= seconds <= YEAR_S:
+        raise click.BadParameter(f"write from {least_s:g} s to {YEAR_S} s, a year", param_hint=option)
+    return seconds
 
 
 def _whole_seconds(text: str, option: str) -> int:
-    seconds = _window(text, option)
+    seconds = _duration(text, option, least_s=1.0)
     if seconds != int(seconds):
         raise click.BadParameter("write whole seconds, e.g. 60s", param_hint=option)
     return int(seconds)
