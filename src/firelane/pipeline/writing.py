@@ -108,7 +108,7 @@ def _refuse_others(folder: Path, job: str) -> None:
         return
     if not (folder / JOB).exists():
         raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
-    if (owner := (folder / JOB).read_text().strip()) != job:
+    if (owner := (folder / JOB).read_text(errors="replace").strip()) != job:
         raise FirelaneError(f"{folder}: this table is of the job {owner}; name another folder for those of {job}")
 
 
