@@ -128,9 +128,11 @@ def test_the_job_writes_a_trace_by_the_hour_that_can_be_read_again(spark, tmp_pa
     assert sum(pq.read_table(tmp_path / "out" / "loads")["subscribers"].to_pylist()) == table.num_rows
 
 
-def test_hours_in_which_nobody_is_there_are_one_line(spark, tmp_path):
+def test_hours_in_which_nobody_is_there_are_one_line_and_leave_the_trace_of_before(spark, tmp_path):
+    before = jobs.city(spark, output=tmp_path / "city", city=City(vehicles=50, zones=4, step_s=3600, seed=1))
     with pytest.raises(FirelaneError, match="no vehicle was on the road in these hours"):
         jobs.city(spark, output=tmp_path / "city", city=City(vehicles=1, hours=0.1, step_s=60, seed=1))
+    assert pq.read_table(tmp_path / "city" / "positions").num_rows == before.rows_out["positions"] > 0
 
 
 @pytest.mark.parametrize(

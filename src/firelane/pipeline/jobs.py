@@ -12,7 +12,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from firelane.errors import FirelaneError
 from firelane.pipeline import writing
 from firelane.pipeline.schemas import DELIVERIES, LOADS, MEMBERSHIP
 
@@ -110,9 +109,8 @@ def city(spark: SparkSession, *, output: Path, city: City) -> JobResult:
 
     began_s = perf_counter()
     with writing.reserved(output, "city", ("positions",)) as out:
-        rows = out.write("positions", by_hour(trace(spark, city)), partition_by=["hour"])
-        if not rows:
-            raise FirelaneError("no vehicle was on the road in these hours; ask for more vehicles, or more hours")
+        nobody = "no vehicle was on the road in these hours; ask for more vehicles, or more hours"
+        rows = out.write("positions", by_hour(trace(spark, city)), partition_by=["hour"], if_empty=nobody)
     return JobResult(job="city", output=output, rows_out={"positions": rows}, seconds=perf_counter() - began_s)
 
 

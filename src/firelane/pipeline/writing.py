@@ -39,13 +39,20 @@ class Output:
     job: str
     written: set[str] = field(default_factory=set)
 
-    def write(self, name: str, table: DataFrame, *, partition_by: Sequence[str] = ()) -> int:
-        """Write the table in place of the one that an earlier run wrote; the number of rows in it."""
+    def write(
+        self, name: str, table: DataFrame, *, partition_by: Sequence[str] = (), if_empty: str | None = None
+    ) -> int:
+        """Write the table in place of the one that an earlier run wrote; the number of rows in it.
+
+        `if_empty` is what to complain of instead if there are none.
+        """
         beside = self.folder / f".{name}.{secrets.token_hex(4)}.unfinished"
         try:
             table.write.partitionBy(*partition_by).parquet(to_write(beside))
             (beside / JOB).write_text(f"{self.job}\n")
             rows = count(beside)
+            if not rows and if_empty is not None:
+                raise FirelaneError(if_empty)
             _move(beside, self.folder / name)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
