@@ -95,6 +95,24 @@ def test_what_fails_inside_spark_is_told_by_nobody_else(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_java_that_is_killed_is_told_of(tmp_path):
+    kill = """
+import os, sys
+from pathlib import Path
+from pyspark import SparkContext
+from firelane.pipeline.session import session
+from firelane.pipeline.writing import reserved
+
+with session("local[1]") as spark, reserved(Path(sys.argv[1]), "city", ("positions",)) as output:
+    os.kill(SparkContext._gateway.proc.pid, 9)
+    SparkContext._gateway.proc.wait()
+    output.write("positions", spark.range(3))
+"""
+    done = run("-c", kill, tmp_path)
+    assert done.stderr.splitlines()[-1].startswith("firelane.errors.FirelaneError: Spark's Java process has ended")
+
+
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_tables(by_local, tmp_path):
     folder, local = by_local
     done = run("-c", SMALL_JOB, "local-cluster[2,1,1024]", tmp_path)

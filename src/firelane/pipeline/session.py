@@ -40,6 +40,7 @@ _DRIVER_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIETLY}",
 }
+GONE = "Spark's Java process has ended by itself or was killed, perhaps for lack of memory; free some and run it again"
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they tell every error, with the stacks of Java
 # A Java exception as it is printed, without its class and Spark's own classification.
 _THROWN = re.compile(r"(?:: |Caused by: )?[\w.$]+(?:Exception|Error): (?:\[[A-Z_.]+\] )?(.*?)(?: SQLSTATE: \w+)?$")
@@ -56,11 +57,14 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     try:
         yield spark
     except Exception as problem:
+        if _java_has_ended():
+            raise FirelaneError(GONE) from problem
         if _by_spark(problem):
             raise FirelaneError(_told(problem)) from problem
         raise
     finally:
-        spark.stop()
+        if not _java_has_ended():
+            spark.stop()
 
 
 def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -111,6 +115,14 @@ def _prepare(master: str) -> None:
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = java_home()
+
+
+def _java_has_ended() -> bool:
+    """Whether the Java that was started here is gone: then all that is asked of it fails, in words that say little."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
 
 
 def _by_spark(problem: Exception) -> bool:
