@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -295,3 +296,22 @@ def test_a_file_that_only_serves_is_good_but_nothing_to_work_on(tmp_path):
         assert result.exit_code == 1
         assert result.stdout == ""
         assert result.stderr.splitlines()[-1].startswith("firelane: topics: there are none")
+
+
+def numbers(group, *words):
+    """Every option of the command line that takes a number which need not be whole, with its command."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from numbers(command, *words, name)
+            continue
+        for option in command.params:
+            if isinstance(option.type, click.types.FloatParamType):
+                yield (*words, name, option.opts[0])
+
+
+@pytest.mark.parametrize("words", list(numbers(main)), ids=" ".join)
+def test_no_option_takes_what_is_no_number(words):
+    result = firelane(*words, "nan")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{words[-1]}'" in result.stderr
+    assert "'nan' is not a number" in result.stderr

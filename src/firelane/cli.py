@@ -21,6 +21,19 @@ BALANCE_METHODS = (
     "bounded-moves", "long-term", "long-term-causal", "threshold", "greedy", "naive-move", "exact",
 )  # fmt: skip
 
+
+class _Number(click.FloatRange):
+    """A number in a range. Not-a-number is in none, though it compares as if it were in all."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+YEAR_S = 366 * 86_400  # the longest window
+
 _scenario = click.argument("scenario", metavar="SCENARIO")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
 _per_subscription = click.option(
@@ -94,9 +107,7 @@ def main(debug: bool) -> None:
 
 
 @main.command()
-@click.option(
-    "--seconds", type=click.FloatRange(2, 600), default=20, show_default=True, help="How long the fire takes."
-)
+@click.option("--seconds", type=_Number(2, 600), default=20, show_default=True, help="How long the fire takes.")
 @click.option("--picture", type=click.Path(dir_okay=False), default="firelane-demo.png", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @_json
@@ -279,7 +290,7 @@ def tune(
 @click.option("--pddl", type=click.Path(file_okay=False), help="Write domain.pddl and problem.pddl to this folder.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Number(min=0, min_open=True),
     default=24,
     show_default=True,
     help="Seconds after which the best so far is taken (search), or none (enhsp).",
@@ -346,7 +357,7 @@ def plan_(
 @click.option("--threshold", metavar="LOAD", help="As 500, or '5 %' of a broker's mean load.")
 @click.option("--max-moves", type=click.IntRange(min=0), help="Switches a step, for bounded-moves and naive-move.")
 @click.option("--objective", type=click.Choice(["difference", "pairwise", "moves"]), help="For exact.")
-@click.option("--time-limit", "time_limit_s", type=click.FloatRange(min=0, min_open=True), help="Seconds a step.")
+@click.option("--time-limit", "time_limit_s", type=_Number(min=0, min_open=True), help="Seconds a step.")
 @click.option("--current", type=click.Path(dir_okay=False), help="A plan with the placement to start from.")
 @click.option("--dry-run", is_flag=True, help="Show before, after and the moves; write nothing.")
 @click.option("--series", is_flag=True, help="With --json: the numbers of every step too.")
@@ -446,7 +457,7 @@ _generator_seed = click.option("--seed", type=click.IntRange(min=0), default=1, 
 @click.option("--async-subscriptions", type=click.IntRange(min=0), default=42, show_default=True)
 @click.option("--priorities", type=click.IntRange(min=1, max=16), default=9, show_default=True)
 @click.option("--flows", type=click.IntRange(min=1), default=9, show_default=True)
-@click.option("--async-weight-factor", type=click.FloatRange(min=0), default=1.0, show_default=True)
+@click.option("--async-weight-factor", type=_Number(min=0), default=1.0, show_default=True)
 @click.option("--shared", is_flag=True, help="One link for all subscribers instead of one each.")
 def generate_firedex(output: str, **sizes: Any) -> None:
     """Table 2 of the FireDeX paper; every size of its sweeps can be asked for."""
@@ -470,7 +481,7 @@ def generate_city_cells(output: str, **sizes: Any) -> None:
 
 @generate.command("city")
 @click.option("--vehicles", type=click.IntRange(min=1), default=20_000, show_default=True)
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), default=23, show_default=True)
+@click.option("--hours", type=_Number(min=0, min_open=True), default=23, show_default=True)
 @click.option("--step", default="60s", show_default=True, help="Between two positions of a vehicle.")
 @click.option("--zones", type=click.IntRange(min=1), default=400, show_default=True)
 @click.option("--zone", default="250m", show_default=True, help="The side of a zone.")
@@ -509,7 +520,7 @@ def generate_city(
 @_out
 @click.option("--floors", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--rooms", type=click.IntRange(min=1), default=6, show_default=True, help="On each floor.")
-@click.option("--load", type=click.FloatRange(min=0, min_open=True), default=1.7, show_default=True)
+@click.option("--load", type=_Number(min=0, min_open=True), default=1.7, show_default=True)
 def generate_office_fire(output: str, **sizes: Any) -> None:
     """A building on fire, its responders, and one thin link to the command post."""
     from firelane.scenario.generate import office_fire
@@ -702,7 +713,7 @@ def pipeline_sweep(
 @click.option("--scenario", help="Its bounds and links are checked, and its rates are expected.")
 @click.option("--window", default="10s", show_default=True, help="How long a window of the tables is.")
 @click.option("--late", default="30s", show_default=True, help="How far behind the newest a record may be.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0), help="End after so many seconds.")
+@click.option("--for", "seconds", type=_Number(min=0), help="End after so many seconds.")
 @click.option("--alerts-topic", default="$firelane/alerts", show_default=True, help="Where alerts are published.")
 @_master
 @_json
@@ -728,14 +739,12 @@ def pipeline_watch(
     require_spark()
     from firelane.pipeline.watch.run import line, run
 
-    if seconds is not None and math.isnan(seconds):
-        raise click.BadParameter("write a number of seconds", param_hint="--for")
     facts = run(
         source,
         output=output,
         scenario=scenario,
         window_s=_window(window),
-        late_s=_window(late, "--late"),
+        late_s=_duration(late, "--late", least_s=1e-3),
         alerts_topic=alerts_topic,
         master=master,
         seconds=seconds,
@@ -887,20 +896,25 @@ def _share(text: str, option: str) -> float:
         raise click.BadParameter(str(problem), param_hint=option) from None
 
 
-def _window(text: str, option: str = "--window") -> float:
+def _window(text: str) -> float:
+    """In a second there is one window at most, as tables of loads name it by whole seconds."""
+    return _duration(text, "--window", least_s=1.0)
+
+
+def _duration(text: str, option: str, *, least_s: float) -> float:
     from firelane.units import DURATION
 
     try:
-        window_s = DURATION.parse(text)
+        seconds = DURATION.parse(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint=option) from None
-    if window_s < 1e-3:
-        raise click.BadParameter("write a millisecond or more", param_hint=option)
-    return window_s
+    if not least_s <= seconds <= YEAR_S:
+        raise click.BadParameter(f"write from {least_s:g} s to {YEAR_S} s, a year", param_hint=option)
+    return seconds
 
 
 def _whole_seconds(text: str, option: str) -> int:
-    seconds = _window(text, option)
+    seconds = _duration(text, option, least_s=1.0)
     if seconds != int(seconds):
         raise click.BadParameter("write whole seconds, e.g. 60s", param_hint=option)
     return int(seconds)

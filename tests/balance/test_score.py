@@ -68,6 +68,7 @@ def test_two_large_topics_leave_the_rest_to_the_third_broker():
     assert tuple(forced(np.array([10.0, 8, 1, 1]), 3)) == (2, 10)
     assert tuple(forced(np.array([3.0, 3, 3]), 3)) == (3, 3)
     assert tuple(forced(np.array([5.0]), 3)) == (0, 5)
+    assert tuple(forced(np.array([1e15, 1e-9]), 2)) == (1e-9, 1e15)
 
 
 @given(some_loads(), st.integers(1, 4), st.randoms())

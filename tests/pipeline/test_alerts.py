@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from firelane.pipeline.telemetry import MOST_BYTES, MOST_WEIGHT
 from firelane.scenario import from_data
 
 START = datetime(2026, 5, 9, 7, 15, 32, tzinfo=UTC)  # a whole multiple of four seconds
@@ -80,6 +81,7 @@ CASES = {
     "overflowing link": spread(300, 17, outcome="overflow"),
     "link with drops": spread(300, 17, outcome="policy"),
     "burst": [row(n, ingress_us=START_US + 1000 * n, filter="b") for n in range(150)],
+    "enormous": [row(n, wire_bytes=MOST_BYTES, weight=float(MOST_WEIGHT)) for n in range(20)],
     "strangers": [row(n, subscriber="z", delay_us=99_000, wire_bytes=10_000) for n in range(20)],
 }
 
@@ -155,6 +157,12 @@ def test_a_link_offered_more_than_it_carries_is_found_but_not_for_what_was_dropp
     assert alert["measured"] == pytest.approx(1.7)
     assert found["overflowing link"]["thin"]["measured"] == pytest.approx(1.7)
     assert set(found["link with drops"]) == {"x b max_loss"}
+
+
+def test_the_most_that_a_record_may_claim_is_still_a_number(found):
+    (alert,) = found["enormous"].values()
+    in_two_seconds = 19 * MOST_WEIGHT * MOST_BYTES * 8 / 8000
+    assert (alert["subject"], alert["measured"]) == ("thin", pytest.approx(in_two_seconds / 2))
 
 
 def test_an_open_window_is_not_stretched_to_more_than_twice_what_is_there(found):

@@ -102,6 +102,25 @@ def test_loads_of_other_types_are_read_as_far_as_they_go(spark, tmp_path):
     assert done.notes[1:] == ("topics that are in a step more than once, and count each time: 1",)
 
 
+def test_more_subscribers_than_there_can_be_are_refused_and_harm_nobody(spark, tmp_path):
+    sizes = [2**62, 2**62, 2**63 - 1, 10**10, 7]
+    table = pa.table({"time_s": [0] * 5, "topic": list("abcde"), "subscribers": sizes})
+    pq.write_table(table, tmp_path / "some.parquet")
+    done = jobs.characteristics(spark, source=tmp_path / "some.parquet", output=tmp_path / "out")
+    assert done.rejects == {"subscribers is above 10000000000": 3}
+    assert pq.read_table(tmp_path / "out" / "over_time")["subscribers"].to_pylist() == [10**10 + 7]
+
+
+@pytest.mark.parametrize("name", ["over_time.csv", "fits.csv", "over_time.png", "distribution.png"])
+def test_files_that_were_there_before_are_not_replaced(spark, tmp_path, name):
+    pq.write_table(pa.table({"time_s": [0], "topic": ["a"], "subscribers": [1]}), tmp_path / "some.parquet")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("Dear")
+    with pytest.raises(FirelaneError, match=f"out/{name}: this file was there before"):
+        jobs.characteristics(spark, source=tmp_path / "some.parquet", output=tmp_path / "out")
+    assert (tmp_path / "out" / name).read_text() == "Dear"
+
+
 def test_the_tables_of_positions_are_not_replaced(spark, tmp_path):
     (tmp_path / "some.tr").write_text("0 a 1 1 1\nhalf\n")
     jobs.positions(spark, source=tmp_path / "some.tr", output=tmp_path / "out", grid=Grid())

@@ -128,9 +128,11 @@ def test_the_job_writes_a_trace_by_the_hour_that_can_be_read_again(spark, tmp_pa
     assert sum(pq.read_table(tmp_path / "out" / "loads")["subscribers"].to_pylist()) == table.num_rows
 
 
-def test_hours_in_which_nobody_is_there_are_one_line(spark, tmp_path):
+def test_hours_in_which_nobody_is_there_are_one_line_and_leave_the_trace_of_before(spark, tmp_path):
+    before = jobs.city(spark, output=tmp_path / "city", city=City(vehicles=50, zones=4, step_s=3600, seed=1))
     with pytest.raises(FirelaneError, match="no vehicle was on the road in these hours"):
         jobs.city(spark, output=tmp_path / "city", city=City(vehicles=1, hours=0.1, step_s=60, seed=1))
+    assert pq.read_table(tmp_path / "city" / "positions").num_rows == before.rows_out["positions"] > 0
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,7 @@ def test_sizes_that_make_no_sense_get_one_line(wrong):
         City(**{"vehicles": 1} | wrong)
 
 
-def test_more_than_can_be_counted_is_refused():
-    with pytest.raises(FirelaneError, match="cannot be counted"):
-        City(vehicles=2**60, step_s=1)
+@pytest.mark.parametrize("vehicles", [2**60, 10**9])
+def test_more_than_can_be_made_is_refused(vehicles):
+    with pytest.raises(FirelaneError, match="make more than 1,000,000,000,000 positions; ask for fewer"):
+        City(vehicles=vehicles, step_s=60)

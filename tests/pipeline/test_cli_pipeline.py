@@ -67,6 +67,23 @@ def test_what_is_written_wrong_is_a_matter_of_usage(words, complaint, tmp_path):
     assert complaint in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("job", "option", "value", "complaint"),
+    [
+        ("deliveries", "--window", "999ms", "write from 1 s to 31622400 s"),
+        ("deliveries", "--window", "1e15s", "write from 1 s to 31622400 s"),
+        ("watch", "--window", "0.5s", "write from 1 s to 31622400 s"),
+        ("watch", "--late", "0s", "write from 0.001 s to 31622400 s"),
+        ("watch", "--late", "1e15s", "write from 0.001 s to 31622400 s"),
+        ("positions", "--window", "1e15s", "write from 1 s to 31622400 s"),
+    ],
+)
+def test_windows_are_from_a_second_to_a_year(job, option, value, complaint, tmp_path):
+    done = CliRunner().invoke(main, ["pipeline", job, str(tmp_path), "-o", str(tmp_path / "out"), option, value])
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+
+
 def test_a_trace_that_is_not_there_is_one_line(firelane, tmp_path):
     done = firelane("pipeline", "positions", tmp_path / "none.tr", "-o", tmp_path / "out")
     assert isinstance(done.exception, (FirelaneError, SystemExit))

@@ -234,10 +234,17 @@ def test_bad_records_are_told_apart_with_the_reason(spark):
         "ingress_us is no time": [{"ingress_us": None}, {"ingress_us": -1}, {"ingress_us": 2**63 - 1}],
         "priority is not from 0 to 15": [{"priority": None}, {"priority": -1}, {"priority": 16}],
         "wire_bytes is missing or negative": [{"wire_bytes": None}, {"wire_bytes": -5}],
+        "wire_bytes is above 1000000000000": [{"wire_bytes": 2**63 - 1}, {"wire_bytes": 10**12 + 1}],
         "delay_us is negative or longer than a year": [{"delay_us": -1}],
         "outcome is unknown": [{"outcome": None}, {"outcome": "eaten"}, {"outcome": "Delivered"}],
         "weight is not above 0": [{"weight": one} for one in (None, 0.0, -1.0, math.nan, math.inf)],
-        None: [{}, {"delay_us": None}, {"subscriber": None, "filter": None, "topic": None, "qos": None}],
+        "weight is above 1000000000000": [{"weight": 1e308}, {"weight": 1.1e12}],
+        None: [
+            {},
+            {"wire_bytes": 10**12, "weight": 1e12},
+            {"delay_us": None},
+            {"subscriber": None, "filter": None, "topic": None, "qos": None},
+        ],
     }
     cases = [(reason, given) for reason, many in bad.items() for given in many]
     rows = [delivery(number, **given, plan_version=number) for number, (_, given) in enumerate(cases)]

@@ -178,6 +178,12 @@ def test_nothing_is_removed_before_every_expected_reader_has_said_something(log)
     assert firsts(log.folder) == begun[-1:]
 
 
+def test_a_note_of_a_reader_that_a_crash_left_empty_keeps_everything(log):
+    notes.done(log.folder, "one", log.end)
+    (log.folder / "readers" / "one").write_text("")
+    assert notes.readers(log.folder) == {"one": 0}
+
+
 def test_a_log_is_full_at_its_cap_and_no_longer_when_readers_are_done(log):
     fill(log, 90)
     assert not log.full

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firelane.errors import FirelaneError
+from firelane.pipeline.formats import cut_off
 from firelane.pipeline.reading import Bounds, good, read_positions, rejects
 
 GOOD = (5.0, "1", 1.0, 2.0, 3.0)
@@ -135,19 +136,30 @@ def test_floating_car_xml_gives_the_same_rows(spark, tmp_path, packed):
         "not a number": 2,
         "not finite": 1,
         "negative time": 1,
-        "half a line": 1 if packed else 2,  # a vehicle, and the end of the file
+        "half a line": 2,  # a vehicle, and the end of the file
     }
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("end", ["", "    </timest", '<timestep time="5', "<!-- "])
-def test_floating_car_xml_that_is_cut_between_vehicles_is_told_of(spark, tmp_path, end):
-    whole = '<fcd-export><timestep time="5"><vehicle id="1" x="1" y="2" speed="3"/></timestep>'
-    (tmp_path / "some.xml").write_text(whole + end)
+def test_floating_car_xml_that_is_cut_between_vehicles_is_told_of(spark, tmp_path, end, packed):
+    whole = '<fcd-export><timestep time="5"><vehicle id="1" x="1" y="2" speed="3"/></timestep>' + end
+    path = tmp_path / ("some.xml.gz" if packed else "some.xml")
+    path.write_bytes(gzip.compress(whole.encode()) if packed else whole.encode())
     trace = read_positions(spark, tmp_path, WORLD)
     assert taken(trace) == [GOOD]
     (row,) = rejects(trace).collect()
     assert (row.reason, row.row) == ("half a line", "the end of the file is missing")
-    assert row.source.endswith("some.xml")
+    assert row.source.endswith(path.name)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_end_of_floating_car_xml_is_looked_for_at_its_end(tmp_path, packed):
+    path = tmp_path / ("some.xml.gz" if packed else "some.xml")
+    for text, cut in (("<fcd-export>", True), ("<fcd-export></fcd-export>\n", False)):
+        long = b"<!-- </fcd-export> -->" + 100_000 * b"<!-- 32 characters of comment -->" + text.encode()
+        path.write_bytes(gzip.compress(long) if packed else long)
+        assert cut_off(path) == cut
 
 
 def test_floating_car_xml_is_read_in_parts(spark, tmp_path):
@@ -206,6 +218,14 @@ def test_parquet_files_of_other_types_and_columns_are_read_together(spark, tmp_p
     trace = read_positions(spark, tmp_path, WORLD)
     assert taken(trace) == [(5.0, "1", 1.0, 2.0, None), (5.0, "2", 1.0, 2.0, 3.0)]
     assert refused(trace) == {"not a number": 1, "no vehicle": 1}
+
+
+def test_parquet_without_any_columns_has_nothing_in_it(spark, tmp_path):
+    pq.write_table(pa.table({}), tmp_path / "none.parquet")
+    with pytest.raises(FirelaneError, match="there is nothing in it"):
+        read_positions(spark, tmp_path, WORLD)
+    pq.write_table(pa.table({"time_s": [5], "vehicle": ["1"], "x_m": [1], "y_m": [2]}), tmp_path / "one.parquet")
+    assert taken(read_positions(spark, tmp_path, WORLD)) == [(5.0, "1", 1.0, 2.0, None)]
 
 
 def test_a_folder_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):

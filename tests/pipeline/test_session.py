@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -34,6 +35,25 @@ with session(None if master == "-" else master, {"spark.sql.shuffle.partitions":
     jobs.city(spark, output=output / "city", city=City(vehicles=200, zones=9, step_s=1200, seed=4))
     done = jobs.positions(spark, source=output / "city", output=output, grid=Grid(), changes=True)
 print(done.rows_in, *done.rows_out.values())
+"""
+
+
+FAILURES = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+from firelane.errors import FirelaneError
+from firelane.pipeline.files import to_write
+from firelane.pipeline.session import session
+
+place = Path(sys.argv[1])
+with suppress(FirelaneError), session("local[1]") as spark:
+    spark.range(3).selectExpr("raise_error('in a task that writes') AS x").write.parquet(to_write(place / "out"))
+with suppress(FirelaneError), session("local[1]") as spark:
+    rows = spark.readStream.format("rate").load().selectExpr("raise_error('in a query') AS x")
+    query = rows.writeStream.format("noop").option("checkpointLocation", to_write(place / "query")).start()
+    query.awaitTermination(120)
+    print("not reached")
 """
 
 
@@ -66,6 +86,30 @@ def test_an_embedded_session_says_nothing_of_its_own(by_local):
     _, done = by_local
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_what_fails_inside_spark_is_told_by_nobody_else(tmp_path):
+    done = run("-c", FAILURES, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_a_java_that_is_killed_is_told_of(tmp_path):
+    kill = """
+import os, sys
+from pathlib import Path
+from pyspark import SparkContext
+from firelane.pipeline.session import session
+from firelane.pipeline.writing import reserved
+
+with session("local[1]") as spark, reserved(Path(sys.argv[1]), "city", ("positions",)) as output:
+    os.kill(SparkContext._gateway.proc.pid, 9)
+    SparkContext._gateway.proc.wait()
+    output.write("positions", spark.range(3))
+"""
+    done = run("-c", kill, tmp_path)
+    assert done.stderr.splitlines()[-1].startswith("firelane.errors.FirelaneError: Spark's Java process has ended")
 
 
 @pytest.mark.slow
@@ -194,18 +238,46 @@ def test_without_spark_there_is_one_line(monkeypatch):
         session.require_spark()
 
 
-def test_a_failure_inside_spark_is_told_in_one_line_with_its_cause(spark, tmp_path, monkeypatch):
-    whole = gzip.compress("".join(f"{n} v{n * 7919 % 10007} {n}.5 2 3\n" for n in range(200_000)).encode())
-    (tmp_path / "cut.tr.gz").write_bytes(whole[: len(whole) * 9 // 10])
+@pytest.fixture
+def sessions(spark, monkeypatch):
     monkeypatch.setattr(session, "start", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
+
+
+def test_a_failure_inside_spark_is_told_in_one_line_with_its_cause(sessions):
     with pytest.raises(FirelaneError) as raised, session.session() as started:
-        jobs.positions(started, source=tmp_path / "cut.tr.gz", output=tmp_path / "out", grid=Grid())
+        started.range(3).selectExpr("IF(id > 1, raise_error('no good'), id)").toArrow()
+    assert str(raised.value).startswith("Spark failed: ")
+    assert "no good" in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+def cut_off_text(path):
+    whole = gzip.compress("".join(f"{n} v{n * 7919 % 10007} {n}.5 2 3\n" for n in range(200_000)).encode())
+    path.write_bytes(whole[: len(whole) * 9 // 10])
+
+
+def damaged_parquet(path):
+    numbers = range(20_000)
+    columns = {"time_s": numbers, "vehicle": [str(n * 7919) for n in numbers], "x_m": numbers, "y_m": numbers}
+    pq.write_table(pa.table(columns), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + b"\xff" * (len(whole) // 2) + whole[100 + len(whole) // 2 :])
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "cause"),
+    [("cut.tr.gz", cut_off_text, "nexpected end"), ("a 100%20 [one].parquet", damaged_parquet, "")],
+)
+def test_a_file_that_is_damaged_inside_is_named_in_one_line(sessions, tmp_path, name, make, cause):
+    make(tmp_path / name)
+    with pytest.raises(FirelaneError) as raised, session.session() as started:
+        jobs.positions(started, source=tmp_path / name, output=tmp_path / "out", grid=Grid())
     line = str(raised.value)
-    assert line.startswith("Spark failed: ")
-    assert "cut.tr.gz: " in line
-    assert "nexpected end" in line
-    assert len(line) < 300
+    assert line.startswith(f"{tmp_path / name}: this cannot be read: ")
+    assert line.endswith("; mend it, or leave it out")
+    assert cause in line
+    assert len(line.splitlines()) == 1
     assert not (tmp_path / "out" / "loads").exists()
 
 

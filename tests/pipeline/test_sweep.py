@@ -63,6 +63,7 @@ def test_what_is_not_varied_is_as_in_the_scenario():
         ({"drops": [",".join(map(str, np.arange(0, 1, 0.005)))]}, "simulations and predictions are more than"),
         ({"seeds": 99_999_999_999}, "are more than 10,000,000; vary less"),
         ({"seeds": 10**30}, "are more than 10,000,000; vary less"),
+        ({"seeds": 2, "seed": 2**63 - 1}, "--seed: seeds go up to 9223372036854775807"),
     ],
 )
 def test_what_cannot_be_varied_is_said_in_one_line(given, complaint):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from sweep_case import SCENARIO, TEXT
 
 from firelane.errors import FirelaneError
+from firelane.pipeline import jobs
 from firelane.pipeline.sweep.grid import make_grid
 from firelane.scenario import from_text
 
@@ -68,6 +70,14 @@ def test_a_sweep_fills_its_grid_once_and_a_wider_one_adds_to_it(spark, tmp_path)
     assert len(set(rows_of(folder))) == wider.rows == (12 + 10) * 3
     assert set(rows_of(folder)) > set(before)
     assert not list(folder.glob(".*"))
+
+
+def test_a_sweep_is_told_in_one_line(spark, tmp_path):
+    grid = make_grid(SCENARIO, orders=ORDERS)
+    ends = ("4 trials, 0 of them there before", "4 trials, 4 of them there before")
+    for end in ends:
+        done = jobs.sweep(spark, scenario=SCENARIO, grid=grid, output=tmp_path, publications=PUBLICATIONS)
+        assert re.fullmatch(rf"sweep: 12 sweep, \d+\.\d s; in {tmp_path}; {end}", done.line())
 
 
 def test_a_folder_is_for_one_scenario_and_one_sweep_at_a_time(spark, tmp_path):

@@ -42,6 +42,7 @@ def test_good_files_and_bad_ones_lose_nothing_in_silence(spark, tmp_path):
     write(kept / "day=2026-02-03" / "part-3.parquet", delivery_table(bad))
     (kept / "day=2026-02-03" / "part-4.parquet").write_bytes(b"PAR1 and no more")
     (kept / "day=2026-02-03" / ".part-5.draft").write_bytes(b"PAR1")
+    write(kept / "day=2026-02-03" / "part-6.parquet", pa.table({}))
     other = delivery_table([delivery(301), delivery(302)]).drop_columns(["qos", "plan_version"])
     strange = {
         "weight": pa.array(["2", "two"]),

@@ -151,6 +151,26 @@ def test_a_broker_that_hangs_up_is_told_all_again(tmp_path, complaints, broker):
     assert (set(broker.got), one.waiting) == ({"a", "b"}, 0)
 
 
+def test_what_waits_is_told_without_anything_new_when_it_is_time_to_ask_again(
+    tmp_path, complaints, broker, monkeypatch
+):
+    broker.there = False
+    one = teller(tmp_path, complaints, ADDRESS)
+    one.tell([alert("a")], query="alerts", batch=1)
+    one.retry()
+    assert (broker.got, one.waiting) == ([], 1)
+    broker.there = True
+    one.retry()
+    assert (broker.got, one.waiting) == (["a"], 0)
+
+    monkeypatch.setattr(telling, "PAUSE_S", 1000.0)
+    broker.there = False
+    one.tell([alert("b")], query="alerts", batch=2)
+    broker.there = True
+    one.retry()
+    assert (broker.got, one.waiting) == (["a"], 1)
+
+
 def test_two_queries_tell_at_the_same_time(tmp_path, complaints, broker):
     one = teller(tmp_path, complaints, ADDRESS)
 

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,6 +71,13 @@ def write_files(folder, given, files=4):
         part = given[number * len(given) // files : (number + 1) * len(given) // files]
         parquet.write_table(pa.Table.from_pylist(part), folder / f"part-{number}.parquet")
         time.sleep(0.01)
+
+
+def write_damaged(path, given):
+    parquet.write_table(pa.Table.from_pylist(given), path)
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    path.write_bytes(whole[:100] + b"\xff" * half + whole[100 + half :])
 
 
 @contextmanager
@@ -198,11 +206,17 @@ def test_files_that_nothing_of_can_be_used_are_refused_and_do_no_harm(spark, tmp
     write_files(tmp_path / "in", [row(n, n) for n in range(40)], files=1)
     (tmp_path / "in" / "half.parquet").write_bytes((tmp_path / "in" / "part-0.parquet").read_bytes()[:500])
     parquet.write_table(pa.table({"record_id": ["x"], "priority": ["high"]}), tmp_path / "in" / "other.parquet")
+    write_damaged(tmp_path / "in" / "damaged.parquet", [row(n, n / 1000) for n in range(1000, 9000)])
     with watched(spark, tmp_path / "in", tmp_path / "out", late_s=5.0) as running:
         until(running, lambda: running.sink.counts["windows"] >= 3)
-    assert running.sink.reasons == {"not a whole Parquet file": 1, "priority is of another type": 1}
+    assert running.sink.reasons == {
+        "not a whole Parquet file": 1,
+        "priority is of another type": 1,
+        "damaged inside, so that some or all of its records are not read": 1,
+    }
     refused = [json.loads(one) for one in table(tmp_path / "out", "rejects")]
-    assert sorted(Path(one["source"]).name for one in refused) == ["half.parquet", "other.parquet"]
+    names = ["damaged.parquet", "half.parquet", "other.parquet"]
+    assert sorted(Path(one["source"]).name for one in refused) == names
 
 
 def test_folders_are_called_what_they_are_called(spark, tmp_path):
@@ -229,7 +243,7 @@ def test_only_parquet_files_are_looked_at_wherever_they_are_but_for_drafts(spark
     assert running.sink.reasons == {}
 
 
-def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
+def test_alerts_that_wait_are_told_in_silence_when_a_watch_ends_and_when_it_goes_on(spark, tmp_path):
     now, output = datetime.now(UTC), tmp_path / "out"
     one, other = (
         Alert(id=name, window_start=now, window_end=now, kind="drift", subject="a", measured=2.0, bound=1.0, n=10)
@@ -251,8 +265,17 @@ def test_alerts_that_wait_are_told_when_a_watch_ends_and_when_it_goes_on(spark, 
             running.teller.tell([one], query="drift", batch=1)
             assert running.teller.waiting == 1
         assert told() == ["one"]
+        with watched(spark, address, output) as running:
+            running.teller._again_s = math.inf
+            running.teller.tell([replace(one, id="silent")], query="drift", batch=2)
+            running.check()
+            assert running.teller.waiting == 1
+            running.teller._again_s = 0.0  # no data comes, but time has passed
+            running.check()
+            assert running.teller.waiting == 0
+            assert told() == ["silent"]
         nobody = {"address": Address(host="127.0.0.1", port=9), "topic": "a", "client_id": "a", "complain": print}
-        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=2)
+        Teller(output / "alerts", output / ".watch" / "untold.parquet", **nobody).tell([other], query="drift", batch=3)
         with watched(spark, address, output):
             assert told() == ["other"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from firelane.cli import main
 from firelane.errors import FirelaneError
 from firelane.pipeline.watch.arriving import records_folder, unusable
+from firelane.pipeline.watch.queries import FilesLooked
 from firelane.pipeline.watch.run import run
 
 
@@ -21,9 +21,9 @@ def no_spark(monkeypatch):
     monkeypatch.setattr("firelane.pipeline.watch.run.session", started)
 
 
-def begin(source, output):
+def begin(source, output, alerts_topic="a"):
     run(
-        str(source), output=output, scenario=None, window_s=10.0, late_s=30.0, alerts_topic="a", master=None,
+        str(source), output=output, scenario=None, window_s=10.0, late_s=30.0, alerts_topic=alerts_topic, master=None,
         seconds=0.0, quiet=True,
     )  # fmt: skip
 
@@ -51,6 +51,22 @@ def test_whatever_else_is_in_an_output_does_not_matter(folders):
     (output / "pictures").mkdir()
     with pytest.raises(FirelaneError, match="Spark is started"):
         begin(source, output)
+
+
+@pytest.mark.parametrize("inside", ["", "out", "deep/out"])
+def test_tables_are_not_written_to_where_records_are_read(tmp_path, inside):
+    records = tmp_path / "data" / "deliveries"
+    records.mkdir(parents=True)
+    with pytest.raises(FirelaneError, match=r"this is where the input is; .*deliveries"):
+        begin(tmp_path / "data", records / inside)
+    with pytest.raises(FirelaneError, match="Spark is started"):
+        begin(tmp_path / "data", tmp_path / "data" / "out")
+
+
+@pytest.mark.parametrize("topic", ["", "alerts/#", "alerts/+/now"])
+def test_a_topic_to_which_nothing_can_be_published_is_refused(folders, topic):
+    with pytest.raises(FirelaneError, match=f'^"{re.escape(topic)}" is no topic for alerts: a topic name may not '):
+        begin(*folders, topic)
 
 
 @pytest.mark.parametrize("half", [b"", b'{"source": "mq', b"7", b"\xff"])
@@ -93,7 +109,12 @@ def test_a_file_that_is_gone_when_it_is_looked_at_is_not_refused(tmp_path):
     assert unusable(tmp_path / "gone.parquet") is None
 
 
-def test_a_watch_is_not_for_a_time_that_is_no_number(tmp_path):
-    done = CliRunner().invoke(main, ["pipeline", "watch", str(tmp_path), "--for", "nan"])
-    assert done.exit_code == 2
-    assert "Invalid value for --for" in done.output
+def test_a_file_that_goes_while_it_is_looked_at_harms_nobody(tmp_path, monkeypatch):
+    def half_and_gone(file):
+        file.unlink()
+        return "not a whole Parquet file"
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "half.parquet").write_bytes(b"half")
+    monkeypatch.setattr("firelane.pipeline.watch.arriving.unusable", half_and_gone)
+    assert FilesLooked(tmp_path / "in", tmp_path / "rejects").look() == []

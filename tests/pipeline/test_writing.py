@@ -92,12 +92,15 @@ def test_a_second_run_into_the_same_folder_is_refused_while_the_first_lives(spar
         assert first.write("loads", spark.range(3)) == 3
 
 
-@pytest.mark.parametrize("mark", ["dear.txt", "_SUCCESS"])
-def test_a_folder_that_no_job_has_written_is_left_alone(tmp_path, mark):
+@pytest.mark.parametrize(
+    ("mark", "content", "complaint"),
+    [("dear.txt", b"", "something else"), ("_SUCCESS", b"", "something else"), ("_job", b"\xff", "of the job \ufffd;")],
+)
+def test_a_folder_that_no_job_has_written_is_left_alone(tmp_path, mark, content, complaint):
     (tmp_path / "loads").mkdir()
     (tmp_path / "loads" / "part-0.csv").write_text("Dear")
-    (tmp_path / "loads" / mark).write_text("")
-    with pytest.raises(FirelaneError, match="something else"), loads_in(tmp_path):
+    (tmp_path / "loads" / mark).write_bytes(content)
+    with pytest.raises(FirelaneError, match=complaint), loads_in(tmp_path):
         pass
     assert (tmp_path / "loads" / "part-0.csv").read_text() == "Dear"
 
@@ -111,6 +114,19 @@ def test_a_file_in_the_place_of_a_table_or_folder_is_one_line(tmp_path):
         loads_in(tmp_path / "loads" / "x"),
     ):
         pass
+
+
+def test_a_file_beside_a_table_is_only_replaced_if_the_table_is_there(spark, tmp_path):
+    (tmp_path / "loads.csv").write_text("Dear")
+    with (
+        pytest.raises(FirelaneError, match=r"loads\.csv: this file was there before"),
+        writing.reserved(tmp_path, "deliveries", ("loads",), ("loads.csv",)),
+    ):
+        pass
+    assert (tmp_path / "loads.csv").read_text() == "Dear"
+    write(spark.range(1), tmp_path)
+    with writing.reserved(tmp_path, "deliveries", ("loads",), ("loads.csv",)) as output:
+        output.write("loads", spark.range(2))
 
 
 def test_a_table_of_another_job_is_refused_by_its_name(spark, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from firelane.balance import Loads, balance
+from firelane.errors import FirelaneError
 from firelane.reproduce import brokers
 from firelane.reproduce.brokers.experiments import all_figures, always_there, claims, mean_broker_load
 
@@ -74,11 +75,19 @@ def test_claims_compare_with_the_cheapest_baseline_that_is_as_balanced():
     assert found["least_saved"] == 0.5
 
 
+def test_a_trace_too_small_for_the_figures_is_one_line(tmp_path):
+    few = Loads(topics=("a", "b"), times_s=np.arange(2), load=np.array([[1, 2], [3, 4.0]]))
+    with pytest.raises(FirelaneError, match="village: its zones have too few different sizes"):
+        brokers._city(few, tmp_path, "village")
+
+
 @pytest.mark.slow
 def test_a_small_city_is_generated_counted_and_reported(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("firelane.pipeline.session.session", lambda: nullcontext(spark))
     small = brokers.Effort(vehicles=300, hours=2.0, zones=30, seeds=(1,), steps=20)
-    results = brokers.reproduce(tmp_path, quick=True, seed=2, effort=small)
+    trace = tmp_path / "generated.tr"
+    trace.write_text("".join(f"{n // 20 * 60} v{n} {100 * (n % 20) ** 0.5} 5 1\n" for n in range(600)))
+    results = brokers.reproduce(tmp_path, quick=True, seed=2, effort=small, trace=trace)
     city = results["cities"][brokers.GENERATED]
     assert city["steps"] == 120
     assert city["topics"] <= 60  # commuters also pass between zones
@@ -87,5 +96,7 @@ def test_a_small_city_is_generated_counted_and_reported(spark, tmp_path, monkeyp
     assert "## In short" in told
     assert "6 seeded cases" in told
     assert (tmp_path / "sixty.png").exists()
-    assert {one.name for one in (tmp_path / "generated").iterdir()} == {f"figure-{n}.png" for n in range(2, 8)}
+    for folder in ("generated", "trace"):
+        assert {one.name for one in (tmp_path / folder).iterdir()} == {f"figure-{n}.png" for n in range(2, 8)}
+    assert list(results["cities"]) == [brokers.GENERATED, "the trace generated"]
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith("firelane-city-")] == []

@@ -24,6 +24,7 @@ from firelane.errors import FirelaneError
 from firelane.units import SHARE
 
 MOST_BROKERS = 100_000
+MOST_MOVES = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,6 +145,8 @@ def _used(method: str, chosen: dict[str, Any], steps: int) -> dict[str, Any]:
         raise FirelaneError(f"reconfigurations: {used['reconfigurations']} is not from 0 to {steps - 1}, the steps - 1")
     if used.get("max_moves", 0) < 0:
         raise FirelaneError(f"max_moves: {used['max_moves']} is too few; write e.g. 10")
+    if used.get("max_moves", 0) > MOST_MOVES:
+        raise FirelaneError(f"max_moves: {used['max_moves']} are more than {MOST_MOVES:,}; write e.g. 10")
     if not used.get("time_limit_s", 1.0) > 0:
         raise FirelaneError(f"time_limit_s: {used['time_limit_s']:g} is no time; write e.g. 10")
     if "threshold" in chosen and used.get("objective", "moves") != "moves":

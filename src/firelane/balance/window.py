@@ -31,19 +31,19 @@ def forced(load: Floats, brokers: int) -> Window:
     and m = (total - theirs)/(N - k) no placement leaves every broker above m: counting at most m of each broker, the k
     topics bring at most k m and the rest of the topics (N - k) m.
     """
-    total, left = load.sum(), brokers
-    level = total / brokers
+    level, left = load.sum() / brokers, brokers
     ceiling = max(level, load.max())
     while True:
-        large, count = 0.0, 0
+        small, count = 0.0, 0  # small ones are added up: beside the large ones they might be lost in rounding
         for one in load:
             if one > level * (1 + ROUNDING):
-                large += one
                 count += 1
+            else:
+                small += one
         if brokers - count == left:
             return Window(level, ceiling)
         left = brokers - count
-        level = max(0.0, (total - large) / left)
+        level = small / left
 
 
 @compiled

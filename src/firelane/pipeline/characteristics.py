@@ -9,6 +9,7 @@ Checked by: tests/pipeline/test_characteristics.py
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ from firelane.pipeline.writing import Output
 from firelane.plots import COLOURS, figure, save_figure
 from firelane.scenario.save import write_whole
 
+OVER_TIME_PICTURE, DISTRIBUTION_PICTURE = "over_time.png", "distribution.png"
 LARGEST = 5  # topics that are shown one by one
+MOST = 10**10  # subscribers of a topic: more than there are people, and sums of as many as anybody has are still exact
 
 
 def load_fault() -> Column:
@@ -39,6 +42,7 @@ def load_fault() -> Column:
             "time_s is no number": sf.col("time_s").isNull(),
             "no topic": sf.col("topic").isNull(),
             "subscribers is not above 0": ~known(sf.col("subscribers") > 0),
+            f"subscribers is above {MOST}": sf.col("subscribers") > MOST,
         }
     )
 
@@ -96,12 +100,17 @@ def fit_table(fits: list[Fit]) -> pa.Table:
     return pa.Table.from_pylist([asdict(one) for one in fits], schema=schema)
 
 
+def files(tables: Iterable[str]) -> list[str]:
+    """What lies beside the tables."""
+    return [*map(_csv, tables), OVER_TIME_PICTURE, DISTRIBUTION_PICTURE]
+
+
 def write_small(spark: SparkSession, table: pa.Table, name: str, output: Output) -> int:
     """Write a table of few rows, as Parquet like all others and beside it as CSV; the number of rows."""
     rows = output.write(name, spark.createDataFrame(table).coalesce(1))
     text = io.BytesIO()
     csv.write_csv(table, text)
-    write_whole(output.folder / f"{name}.csv", text.getvalue())
+    write_whole(output.folder / _csv(name), text.getvalue())
     return rows
 
 
@@ -115,6 +124,10 @@ def in_short(fits: list[Fit]) -> str:
     better = "lognormal is closer" if closest.lognormal_distance < closest.distance else "lognormal is not closer"
     verdict = "this may be a Pareto tail" if may_be_pareto(fits) else "this is not a Pareto tail"
     return f"{verdict}: exponent {exponents}; {better}, {closest.lognormal_distance:.3f} to {closest.distance:.3f}"
+
+
+def _csv(table: str) -> str:
+    return f"{table}.csv"
 
 
 def _expected(counted: Sizes, fit: Fit) -> dict[str, Floats]:

@@ -33,7 +33,7 @@ DAY_S = 86_400
 MOST_ZONES = 100_000
 MOST_SEED = 2**63 - 1
 ROWS_IN_A_TASK = 2_000_000
-_MOST_ROWS = 2**62
+MOST_ROWS = 10**12  # as many tasks as Spark's driver can still look after
 
 # What is drawn for a vehicle, once or for each day; the numbers keep the draws apart.
 _HOME, _WORK, _EAST, _NORTH, _RADIUS, _PHASE, _ALWAYS, _EARLY, _LATE, _MORNING, _EVENING = range(11)
@@ -60,8 +60,8 @@ class City:
             raise FirelaneError(f"zones: {self.zones} are too many; there may be {MOST_ZONES}")
         if not 0 <= self.seed <= MOST_SEED:
             raise FirelaneError(f"seed: {self.seed} is out of range; it goes from 0 to {MOST_SEED}")
-        if self.vehicles * self.steps > _MOST_ROWS:
-            raise FirelaneError("so many vehicles for so long cannot be counted; ask for fewer")
+        if self.vehicles * self.steps > MOST_ROWS:
+            raise FirelaneError(f"so many vehicles for so long make more than {MOST_ROWS:,} positions; ask for fewer")
 
     @property
     def steps(self) -> int:

@@ -49,6 +49,8 @@ def alike(files: Iterable[Path]) -> tuple[list[list[Path]], list[Path], int]:
         except (pa.ArrowException, OSError):
             unreadable.append(file)
             continue
+        if not about.num_columns:
+            continue  # as an empty table is written that has no columns yet; Spark fails on it
         groups.setdefault(columns, []).append(file)
         count += about.num_rows
     return list(groups.values()), unreadable, count

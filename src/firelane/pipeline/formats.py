@@ -45,12 +45,25 @@ def look(place: Path) -> Input:
 
 
 def cut_off(file: Path) -> bool:
-    """Whether floating-car XML does not end as it should; Spark itself complains of a packed file that does not."""
-    if file.suffix == ".gz":
-        return False
+    """Whether floating-car XML does not end as it should."""
+    try:
+        return b"</fcd-export" not in (_unpacked_end(file) if file.suffix == ".gz" else _end(file))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return False  # Spark comes to the same place, and tells
+
+
+def _end(file: Path) -> bytes:
     with file.open("rb") as opened:
         opened.seek(max(0, file.stat().st_size - _LOOKED_AT))
-        return b"</fcd-export" not in opened.read()
+        return opened.read()
+
+
+def _unpacked_end(file: Path) -> bytes:
+    end = b""
+    with gzip.open(file) as unpacked:
+        while part := unpacked.read(_LOOKED_AT):
+            end = (end + part)[-_LOOKED_AT:]
+    return end
 
 
 def _files(place: Path) -> list[Path]:

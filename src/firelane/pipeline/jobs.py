@@ -12,7 +12,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from firelane.errors import FirelaneError
 from firelane.pipeline import writing
 from firelane.pipeline.schemas import DELIVERIES, LOADS, MEMBERSHIP
 
@@ -110,9 +109,8 @@ def city(spark: SparkSession, *, output: Path, city: City) -> JobResult:
 
     began_s = perf_counter()
     with writing.reserved(output, "city", ("positions",)) as out:
-        rows = out.write("positions", by_hour(trace(spark, city)), partition_by=["hour"])
-        if not rows:
-            raise FirelaneError("no vehicle was on the road in these hours; ask for more vehicles, or more hours")
+        nobody = "no vehicle was on the road in these hours; ask for more vehicles, or more hours"
+        rows = out.write("positions", by_hour(trace(spark, city)), partition_by=["hour"], if_empty=nobody)
     return JobResult(job="city", output=output, rows_out={"positions": rows}, seconds=perf_counter() - began_s)
 
 
@@ -134,11 +132,11 @@ def characteristics(spark: SparkSession, *, source: Path, output: Path) -> JobRe
         "distribution": looks.distribution(counted, made),
         "fits": looks.fit_table(made),
     }
-    with writing.reserved(output, "characteristics", (*tables, REFUSED)) as out:
+    with writing.reserved(output, "characteristics", (*tables, REFUSED), looks.files(tables)) as out:
         rejects = _written_rejects(read.rejects, out)
         rows_out = {name: looks.write_small(spark, table, name, out) for name, table in tables.items()}
-        looks.draw_over_time(tables["over_time"], tables["largest"], output / "over_time.png")
-        looks.draw_distribution(tables["distribution"], made, output / "distribution.png")
+        looks.draw_over_time(tables["over_time"], tables["largest"], output / looks.OVER_TIME_PICTURE)
+        looks.draw_distribution(tables["distribution"], made, output / looks.DISTRIBUTION_PICTURE)
     return JobResult(
         job="characteristics",
         output=output,

@@ -122,6 +122,8 @@ def _parquet(spark: SparkSession, given: Input, city: Bounds) -> DataFrame:
     groups, unreadable, _ = alike(given.files)
     if unreadable:
         raise FirelaneError(f"{unreadable[0]}: this is {NOT_PARQUET}; name another trace")
+    if not groups:
+        raise FirelaneError(f"{given.place}: there is nothing in it; name a trace with at least one row")
     parts = [_judged(_columns(spark.read.parquet(*map(to_read, files)), files[0]), city) for files in groups]
     if len({part.schema["vehicle"].dataType for part in parts}) > 1:
         parts = [part.withColumn("vehicle", sf.col("vehicle").cast("string")) for part in parts]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from firelane.errors import FirelaneError
 from firelane.java import java_home
@@ -39,9 +40,11 @@ _DRIVER_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIETLY}",
 }
+GONE = "Spark's Java process has ended by itself or was killed, perhaps for lack of memory; free some and run it again"
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they tell every error, with the stacks of Java
 # A Java exception as it is printed, without its class and Spark's own classification.
 _THROWN = re.compile(r"(?:: |Caused by: )?[\w.$]+(?:Exception|Error): (?:\[[A-Z_.]+\] )?(.*?)(?: SQLSTATE: \w+)?$")
+_READING = re.compile(r"error while reading file (file:\S+?)\.?(?:\s|$)")
 
 
 @contextmanager
@@ -54,11 +57,14 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     try:
         yield spark
     except Exception as problem:
+        if _java_has_ended():
+            raise FirelaneError(GONE) from problem
         if _by_spark(problem):
-            raise FirelaneError(f"Spark failed: {_in_short(problem)}") from problem
+            raise FirelaneError(_told(problem)) from problem
         raise
     finally:
-        spark.stop()
+        if not _java_has_ended():
+            spark.stop()
 
 
 def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -111,6 +117,14 @@ def _prepare(master: str) -> None:
     os.environ["JAVA_HOME"] = java_home()
 
 
+def _java_has_ended() -> bool:
+    """Whether the Java that was started here is gone: then all that is asked of it fails, in words that say little."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def _by_spark(problem: Exception) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -118,9 +132,22 @@ def _by_spark(problem: Exception) -> bool:
     return isinstance(problem, (Py4JError, PySparkException))
 
 
+def _told(problem: Exception) -> str:
+    """What went wrong inside Spark, and with which of the files that it read if it says so."""
+    reading = _READING.search(str(problem))
+    if reading is None:
+        return f"Spark failed: {_in_short(problem)}"
+    cause = _first_and_cause(problem)[1]
+    return f"{unquote(urlsplit(reading[1]).path)}: this cannot be read: {cause}; mend it, or leave it out"
+
+
 def _in_short(problem: BaseException) -> str:
+    return ": ".join(dict.fromkeys(_first_and_cause(problem)))
+
+
+def _first_and_cause(problem: BaseException) -> tuple[str, str]:
     """What was said first, and the cause at the bottom of it, out of a text with the stacks of two languages."""
     lines = [line.strip() for line in str(problem).splitlines()]
     thrown = [found[1] for line in lines if (found := _THROWN.match(line))]
     said = thrown or [line for line in lines if line] or [type(problem).__name__]
-    return ": ".join(dict.fromkeys(line.rstrip(" .") for line in (said[0], said[-1] if thrown else said[0])))
+    return said[0].rstrip(" ."), (said[-1] if thrown else said[0]).rstrip(" .")

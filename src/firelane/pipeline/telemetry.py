@@ -23,6 +23,7 @@ DELIVERED = "delivered"
 UNKNOWN = ""  # the subscriber, filter or topic of records that were folded under a flood; no real one is empty
 LAST_US = 253_402_300_799_999_999  # the end of the year 9999
 MOST_DELAY_US = 366 * 86_400 * 1_000_000
+MOST_BYTES, MOST_WEIGHT = 10**12, 10**12  # of one record: sums and products of what is less stay numbers
 
 _KEYS = ("window_start", "window_s", "subscriber", "filter", "priority")
 _DROPPED = tuple(f"dropped_{reason}" for reason in DROP_REASONS)
@@ -39,9 +40,11 @@ def delivery_fault() -> Column:
             "ingress_us is no time": ~known(sf.col("ingress_us").between(0, LAST_US)),
             f"priority is not from 0 to {lowest}": ~known(sf.col("priority").between(0, lowest)),
             "wire_bytes is missing or negative": ~known(sf.col("wire_bytes") >= 0),
+            f"wire_bytes is above {MOST_BYTES}": sf.col("wire_bytes") > MOST_BYTES,
             "delay_us is negative or longer than a year": ~sf.col("delay_us").between(0, MOST_DELAY_US),
             "outcome is unknown": ~known(sf.col("outcome").isin(DELIVERED, *DROP_REASONS)),
             "weight is not above 0": ~known((weight > 0) & (weight < float("inf"))),
+            f"weight is above {MOST_WEIGHT}": weight > MOST_WEIGHT,
         }
     )
 

@@ -39,13 +39,20 @@ class Output:
     job: str
     written: set[str] = field(default_factory=set)
 
-    def write(self, name: str, table: DataFrame, *, partition_by: Sequence[str] = ()) -> int:
-        """Write the table in place of the one that an earlier run wrote; the number of rows in it."""
+    def write(
+        self, name: str, table: DataFrame, *, partition_by: Sequence[str] = (), if_empty: str | None = None
+    ) -> int:
+        """Write the table in place of the one that an earlier run wrote; the number of rows in it.
+
+        `if_empty` is what to complain of instead if there are none.
+        """
         beside = self.folder / f".{name}.{secrets.token_hex(4)}.unfinished"
         try:
             table.write.partitionBy(*partition_by).parquet(to_write(beside))
             (beside / JOB).write_text(f"{self.job}\n")
             rows = count(beside)
+            if not rows and if_empty is not None:
+                raise FirelaneError(if_empty)
             _move(beside, self.folder / name)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -54,13 +61,18 @@ class Output:
 
 
 @contextmanager
-def reserved(folder: Path, job: str, tables: Sequence[str]) -> Iterator[Output]:
-    """The folder for these tables of a job; those that are not written go, unless it fails."""
+def reserved(folder: Path, job: str, tables: Sequence[str], files: Sequence[str] = ()) -> Iterator[Output]:
+    """The folder for these tables of a job; those that are not written go, unless it fails.
+
+    A table may have files beside it that the job writes itself, such as `loads.csv`.
+    """
     with locked(folder):
         for name in tables:
             _refuse_others(folder / name, job)
             for left in folder.glob(f".{glob.escape(name)}.*.unfinished"):
                 shutil.rmtree(left, ignore_errors=True)
+        for name in files:
+            _refuse_file(folder / name)
         output = Output(folder, job)
         yield output
         for name in set(tables) - output.written:
@@ -103,8 +115,14 @@ def _refuse_others(folder: Path, job: str) -> None:
         return
     if not (folder / JOB).exists():
         raise FirelaneError(f"{folder}: there is something else in this folder; name another, or empty it first")
-    if (owner := (folder / JOB).read_text().strip()) != job:
+    if (owner := (folder / JOB).read_text(errors="replace").strip()) != job:
         raise FirelaneError(f"{folder}: this table is of the job {owner}; name another folder for those of {job}")
+
+
+def _refuse_file(file: Path) -> None:
+    """An error, if there is a file without the table that the job would have written before it."""
+    if file.exists() and not (file.with_suffix("") / JOB).exists():
+        raise FirelaneError(f"{file}: this file was there before; name another folder, or move it away")
 
 
 def _move(beside: Path, place: Path) -> None:

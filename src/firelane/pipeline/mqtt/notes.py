@@ -86,5 +86,5 @@ def done(folder: Path, reader: str, position: int) -> None:
 
 
 def readers(folder: Path) -> dict[str, int]:
-    """Up to where each reader has dealt with the log."""
-    return {path.name: int(path.read_text()) for path in (folder / "readers").glob("[!.]*")}
+    """Up to where each reader has dealt with the log; a note that a crash left empty says nothing."""
+    return {path.name: int(path.read_text() or 0) for path in (folder / "readers").glob("[!.]*")}

@@ -22,6 +22,7 @@ from firelane.units import BANDWIDTH, SHARE, WEIGHT
 NO_CATEGORY = "none"
 ALL_ORDERS = "all"
 MOST_TRIALS = 10_000_000
+MOST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,8 @@ def make_grid(
         raise FirelaneError(
             f"{trials:,} simulations and predictions are more than {MOST_TRIALS:,}; vary less at a time"
         )
+    if seed + seeds - 1 > MOST_SEED:
+        raise FirelaneError(f"--seed: seeds go up to {MOST_SEED}; begin with a lower one")
     return grid
 
 

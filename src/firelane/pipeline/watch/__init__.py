@@ -2,7 +2,7 @@
 
     watch = Watch(source=Address.parse("mqtt://localhost"), output=Path("out"))
     with watching(spark, watch, complain=print) as running:
-        ...                                 # running.check() raises what ended it, if anything did
+        ...                                 # running.check() now and then: it raises what ended it, if anything did
 
 Two queries read the same records. `tables` waits until a window is complete, that is for late records, and writes its
 Metrics and loads, once; `alerts` looks at short windows while they are open. What they need to go on after a crash is

@@ -28,6 +28,7 @@ FILES_AT_ONCE = 200
 FILES = "*.parquet"
 _HALF = "_not_whole"
 _NOT_JSON = "not a record in JSON"
+_DAMAGED = "damaged inside, so that some or all of its records are not read"
 
 
 def from_broker(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
@@ -43,7 +44,7 @@ def from_broker(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
 
 
 def from_files(spark: SparkSession, folder: Path) -> DataFrame:
-    """Records in Parquet files that appear in a folder; files that are none are passed over (see `unusable`)."""
+    """Records in Parquet files that appear in a folder; those that cannot be read are passed over (see `unusable`)."""
     wide = cast(StructType, StructType.fromDDL(DELIVERIES.replace(" INT,", " BIGINT,")))  # either kind is read as this
     files = (
         spark.readStream.schema(wide)
@@ -86,18 +87,33 @@ def record_files(folder: Path) -> set[Path]:
 
 
 def unusable(file: Path) -> str | None:
-    """Why nothing of a file can be used; None if it can. Columns that it lacks are missing in each of its records."""
+    """Why a file cannot be used, or not all of it; None if it can.
+
+    Columns that it lacks are missing in each of its records.
+    """
     try:
         columns = parquet.read_schema(file)
+        wanted = cast(StructType, StructType.fromDDL(DELIVERIES))
+        for field in wanted:
+            place = columns.get_field_index(field.name)
+            if place >= 0 and not _fits(columns.field(place).type, field.dataType):
+                return f"{field.name} is of another type"
+        return None if _whole(file, [name for name in wanted.names if name in columns.names]) else _DAMAGED
     except FileNotFoundError:
         return None  # an exchange removes its oldest files
     except (pa.ArrowException, OSError):
         return NOT_PARQUET
-    for field in cast(StructType, StructType.fromDDL(DELIVERIES)):
-        place = columns.get_field_index(field.name)
-        if place >= 0 and not _fits(columns.field(place).type, field.dataType):
-            return f"{field.name} is of another type"
-    return None
+
+
+def _whole(file: Path, columns: list[str]) -> bool:
+    try:
+        for _ in parquet.ParquetFile(file).iter_batches(columns=columns):
+            pass
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError):
+        return False
+    return True
 
 
 def _fits(found: pa.DataType, wanted: DataType) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def alerts(judged: DataFrame, checks: DataFrame, *, late_s: float) -> DataFrame:
 
 
 class FilesLooked:
-    """Looks at every file of a folder once, and writes those down that nothing of can be used.
+    """Looks at every file of a folder once, and writes those down that cannot be used.
 
     Spark passes over them without a word. Each is written under its own name, so it is there once however often it is
     looked at.
@@ -144,8 +145,9 @@ class FilesLooked:
             self._looked.add(file)
             reason = arriving.unusable(file)
             if reason is not None:
-                found.append(reason)
-                self._write(file, reason)
+                with suppress(FileNotFoundError):  # gone since
+                    self._write(file, reason)
+                    found.append(reason)
         return found
 
     def _write(self, file: Path, reason: str) -> None:

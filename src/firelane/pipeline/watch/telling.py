@@ -96,8 +96,12 @@ class Teller:
             if new:
                 self._wait(new)  # first: what is in the table is not found again
                 self._write(new, query, batch)
-            if monotonic() >= self._again_s:
-                self._publish()
+            self._publish_if_due()
+
+    def retry(self) -> None:
+        """Publish what waits, if it is time to ask the broker again."""
+        with self._lock:
+            self._publish_if_due()
 
     def flush(self) -> None:
         """Publish what waits, if the broker takes it now."""
@@ -123,6 +127,10 @@ class Teller:
         self._known |= dict.fromkeys(one.id for one in new)
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
+
+    def _publish_if_due(self) -> None:
+        if monotonic() >= self._again_s:
+            self._publish()
 
     def _publish(self) -> None:
         if self._address is None or not self._waiting:

@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from firelane.errors import FirelaneError
+from firelane.mqtt import topic_problem
 from firelane.pipeline.files import to_write
 from firelane.pipeline.mqtt.address import Address
 from firelane.pipeline.mqtt.session import BrokerSession, Wishes
@@ -24,6 +25,7 @@ from firelane.pipeline.watch.alerts import CHECKS, checks
 from firelane.pipeline.watch.drift import Drift, expected_hz
 from firelane.pipeline.watch.output import claimed, kept_in
 from firelane.pipeline.watch.telling import TOPIC, Teller
+from firelane.pipeline.writing import refuse_inside
 from firelane.scenario.model import Scenario
 
 if TYPE_CHECKING:
@@ -53,6 +55,12 @@ class Watch:
     topic: str = RECORDS
     alerts_topic: str = TOPIC
     away_s: float = AWAY_S  # for which the broker keeps what comes
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, Path):
+            refuse_inside(self.output, self.source)  # or what it writes would come in again, without end
+        if problem := topic_problem(self.alerts_topic):
+            raise FirelaneError(f'"{self.alerts_topic}" is no topic for alerts: {problem}')
 
     @property
     def kept(self) -> Path:
@@ -86,11 +94,12 @@ class Watching:
         self.teller = teller
 
     def check(self) -> None:
-        """Raise what ended a query, if anything did."""
+        """Raise what ended a query, if anything did; tell the broker what waits, should it be back."""
         for query in self.queries:
             problem = query.exception()
             if problem is not None:
                 raise _told(problem) from problem
+        self.teller.retry()
 
     def end(self) -> None:
         """End all queries in order, each after the batch it is at, and tell what waits."""

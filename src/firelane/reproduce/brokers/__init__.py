@@ -61,12 +61,14 @@ def reproduce(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FirelaneError(f"{output}: cannot make this folder: {problem.strerror}") from None
-    cities = {}
+    given = {}
     with session() as spark, TemporaryDirectory(prefix="firelane-city-", dir=output) as scratch:
-        cities[GENERATED] = _city(_generated(spark, Path(scratch), effort, seed), output, "generated")
-        if trace is not None:
-            name = trace.name.partition(".")[0]
-            cities[f"the trace {name}"] = _city(_counted(spark, trace, Path(scratch) / "trace"), output, name)
+        if trace is not None:  # first, as something may be wrong with it
+            name = trace.absolute().name.partition(".")[0]
+            folder = name if name not in ("", "generated") else "trace"
+            given[f"the trace {name}"] = _city(_counted(spark, trace, Path(scratch) / "trace"), output, folder)
+        generated = _city(_generated(spark, Path(scratch), effort, seed), output, "generated")
+    cities = {GENERATED: generated, **given}
     cases = sixty.contests(steps=effort.steps, seeds=effort.seeds)
     sixty.draw(cases, output / "sixty.png")
     results = {
@@ -106,6 +108,8 @@ def _city(loads: Loads, output: Path, folder: str) -> dict[str, Any]:
 
     size, count = np.unique(loads.load[loads.load > 0].astype(np.int64), return_counts=True)
     made = {one.tail: one for one in fits(Sizes(size=size, count=count))}
+    if not made:
+        raise FirelaneError(f"{folder}: its zones have too few different sizes to fit a tail to; give a larger trace")
     fit = made.get(CLOSEST) or next(iter(made.values()))
     tail = {
         "index": fit.exponent,
