@@ -225,11 +225,23 @@ def test_what_is_dropped_on_purpose_fills_a_probe():
     assert run.until(30, lambda one: one.bandwidth_bps == CONFIGURED) < 10
 
 
-def test_the_estimate_grows_no_further_than_what_there_was_to_send():
-    offered_bps = 0.52 * CONFIGURED
-    run = Run(Fluid(capacity_bps=CONFIGURED, offered_bps=offered_bps), known_bps=CONFIGURED / 2)
+def test_without_enough_to_send_the_link_is_believed_to_carry_what_it_should_unless_something_speaks_against_it():
+    run = Run(Fluid(capacity_bps=CONFIGURED, offered_bps=0.52 * CONFIGURED), known_bps=CONFIGURED / 2)
     run.until(30)
-    assert offered_bps <= PACE * run.estimate.bandwidth_bps <= (1 + STEP) * offered_bps
+    assert run.estimate.bandwidth_bps == CONFIGURED
+
+
+def test_what_was_too_much_is_not_believed_again_without_proof():
+    fluid = Fluid(capacity_bps=0.56 * CONFIGURED, offered_bps=0.8 * CONFIGURED)
+    run = Run(fluid)
+    run.until(10)
+    assert run.estimate.bandwidth_bps < 0.65 * CONFIGURED
+    fluid.offered_bps = 0.54 * CONFIGURED  # so that probes have not enough to send
+    run.until(120)
+    assert run.estimate.bandwidth_bps < 0.65 * CONFIGURED
+    fluid.capacity_bps, fluid.offered_bps = CONFIGURED, 0.75 * CONFIGURED
+    run.until(150)
+    assert run.estimate.bandwidth_bps == CONFIGURED
 
 
 def test_over_a_long_way_probes_wait_for_what_they_ask():

@@ -7,7 +7,9 @@ sending less for a while.
 
 It *grows* by probes. While something waits, or is dropped on purpose, a little more is sent for one look. Classes are
 strict, so this goes to the lowest that has anything. What was acknowledged counts, unless round trips grew: then
-it was too much, and the next probe waits longer. A probe makes a queue of at most STEP times a look.
+it was too much, and the next probe waits longer. A probe makes a queue of at most STEP times a look. Where there is not
+enough to send for a probe, and nothing speaks against it, the link is believed to carry that much more all the same: it
+is configured to. What speaks against it is that this much was too much before, unless more has got through since.
 
 Without traffic nothing is learnt and nothing changes. A slow client is no slow link (`firelane.exchange.kernel`).
 No clock, no I/O.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from math import inf
 
 from firelane.exchange.kernel import SeenKernel
 from firelane.exchange.link import KnownBy
@@ -64,6 +67,7 @@ class Bandwidth:
         self._wait_s = FIRST_WAIT_S
         self._probe_at = 0.0
         self._grown_before_s = 0.0
+        self._too_much_bps = inf  # as was seen
         self.growing_since: float | None = None  # when a probe was good, as long as there may soon be more
 
     @property
@@ -125,6 +129,7 @@ class Bandwidth:
     def _shrink(self, seen: SeenKernel) -> None:
         acked_bps = 8 * seen.acked_bytes / seen.window_s
         self._know(min(acked_bps, (1 - LEAST_CUT) * self.bandwidth_bps), "acknowledged")
+        self._too_much_bps = self.bandwidth_bps
         self._wait_s, self._grown_before_s = FIRST_WAIT_S, 0.0
         self.growing_since = None
         self._turn(State.DRAINING)
@@ -147,10 +152,16 @@ class Bandwidth:
         queue_s = seen.grown_s - self._grown_before_s
         if queue_s > self._much_s(seen) / 2 or seen.acked_bytes < (1 - LOST) * seen.paced_bytes:
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+            self._too_much_bps = min(self._too_much_bps, self.pace_bps)
             self.growing_since = None
             self._turn(State.DRAINING)
             return
         proven_bps = 8 * min(seen.acked_bytes, seen.paced_bytes) / seen.window_s  # after losses much is acked at once
+        if proven_bps > (1 + STEP) * self._too_much_bps:
+            self._too_much_bps = inf
+        paced_bps = 8 * seen.paced_bytes / seen.window_s
+        if self._too_much_bps == inf and paced_bps < (1 - LOST) * self.pace_bps:
+            proven_bps = self.pace_bps  # not proven, but nothing speaks against it
         enough = proven_bps >= (1 + STEP / 2) * self.bandwidth_bps
         if proven_bps > self.bandwidth_bps:
             self._know(proven_bps, "probed")
