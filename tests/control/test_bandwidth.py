@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from fluid import Fluid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firelane.control.bandwidth import FLOOR, LONGEST_WAIT_S, STEP, Bandwidth, State
+from firelane.control.bandwidth import FLOOR, LONGEST_WAIT_S, PROBE_SEGMENTS, SEGMENT_BITS, STEP, Bandwidth, State
 from firelane.exchange.kernel import SeenKernel
 
 MBPS = 1e6
@@ -76,8 +77,9 @@ def test_a_slower_link_is_noticed_in_a_second_and_probed_step_by_step_when_it_is
     run.until(20)
     assert run.near(share * CONFIGURED)(run.estimate)
     run.link.capacity_bps = CONFIGURED
-    probes = math.ceil(math.log(1 / share) / math.log(1 + STEP))
-    assert run.until(60, lambda one: one.bandwidth_bps == CONFIGURED) - 20 < LONGEST_WAIT_S + 1.0 + probes * LOOK_S
+    rates = share * CONFIGURED * (1 + STEP) ** np.arange(math.ceil(math.log(1 / share) / math.log(1 + STEP)))
+    probing_s = sum(LOOK_S + PROBE_SEGMENTS * SEGMENT_BITS / rates)
+    assert run.until(60, lambda one: one.bandwidth_bps == CONFIGURED) - 20 < LONGEST_WAIT_S + 1.0 + probing_s
     assert run.estimate.known_by == "probed"
 
 

@@ -29,6 +29,7 @@ LEAST_HURRIED_S = 0.08  # while a queue is there
 SEGMENT_BITS = 8 * 1514
 ROUND_TRIPS = 4  # that a probe takes at least
 SEGMENTS = 20  # of the link's time that a look takes at least: an acknowledgement counts whole segments
+PROBE_SEGMENTS = 60  # and a probe: routers let a few through at once
 HELD = 0.5  # share of the bytes acknowledged whose connections the network holds up, for the link to be the cause
 LOST = 0.05  # of what was sent, not acknowledged in the same look: more and more is under way
 GROWN_S = 0.005  # round trips vary by as much without any cause
@@ -37,7 +38,8 @@ GROWN_SHARE = 0.25  # and by this part of themselves, over radio
 LOOKS_TO_SHRINK = 3
 LEAST_CUT = 0.05  # where the queue lasts although what is acknowledged seems to say that the link is not too slow
 FLOOR = 0.01  # of the configured bandwidth
-DRAIN = 0.5  # of the estimate is sent while a queue drains
+DRAIN = 0.5  # of the estimate is sent while a queue drains,
+DRAIN_PROBE = 0.8  # or the small one of a probe
 LOOKS_TO_DRAIN = 30  # at most: round trips may have grown for good
 STEP = 0.08  # by which a probe exceeds the estimate
 FIRST_WAIT_S = 1.0  # before a probe; doubled when one fails
@@ -68,6 +70,7 @@ class Bandwidth:
         self._probe_at = 0.0
         self._grown_before_s = 0.0
         self._too_much_bps = inf  # as was seen
+        self._drain_share = DRAIN
         self.growing_since: float | None = None  # when a probe was good, as long as there may soon be more
 
     @property
@@ -75,7 +78,7 @@ class Bandwidth:
         """What to send now."""
         if self.state is State.PROBING:
             return min(self.configured_bps, (1 + STEP) * self.bandwidth_bps)
-        return self._pace * self.bandwidth_bps * (DRAIN if self.state is State.DRAINING else 1.0)
+        return self._pace * self.bandwidth_bps * (self._drain_share if self.state is State.DRAINING else 1.0)
 
     @property
     def probing(self) -> bool:
@@ -113,9 +116,10 @@ class Bandwidth:
 
     def _enough_s(self, seen: SeenKernel) -> float:
         least_s = LEAST_HURRIED_S if self.hurried else LEAST_LOOK_S
+        segments = SEGMENTS
         if self.probing:  # acknowledgements come a round trip later
-            least_s = max(least_s, ROUND_TRIPS * seen.shortest_s)
-        return min(max(least_s, SEGMENTS * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S)
+            least_s, segments = max(least_s, ROUND_TRIPS * seen.shortest_s), PROBE_SEGMENTS
+        return min(max(least_s, segments * SEGMENT_BITS / self.bandwidth_bps), MOST_LOOK_S)
 
     def _too_slow(self, seen: SeenKernel) -> bool:
         """Whether the network holds up what the exchange would send."""
@@ -132,6 +136,7 @@ class Bandwidth:
         self._too_much_bps = self.bandwidth_bps
         self._wait_s, self._grown_before_s = FIRST_WAIT_S, 0.0
         self.growing_since = None
+        self._drain_share = DRAIN
         self._turn(State.DRAINING)
 
     def _turn(self, state: State) -> None:
@@ -154,6 +159,7 @@ class Bandwidth:
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
             self._too_much_bps = min(self._too_much_bps, self.pace_bps)
             self.growing_since = None
+            self._drain_share = DRAIN_PROBE
             self._turn(State.DRAINING)
             return
         proven_bps = 8 * min(seen.acked_bytes, seen.paced_bytes) / seen.window_s  # after losses much is acked at once

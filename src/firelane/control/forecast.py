@@ -75,11 +75,14 @@ class Forecast:
         now = float(level(self._rates) @ cost)
         self._due.append(None if self.way == AS_NOW else (float(self._expected() @ cost), now))
 
-    def ahead(self, rates_hz: Mapping[str, float]) -> dict[str, float]:
-        """The rates to expect; those of topics it knows nothing of stay as they are."""
+    def ahead(self, rates_hz: Mapping[str, float], reach: int = 1) -> dict[str, float]:
+        """The rates to expect, on a trend up to so many horizons later; what it knows nothing of stays as it is."""
         if self.way == AS_NOW:
             return dict(rates_hz)
-        expected = self._expected() if self._cycle is None else self._highest(self._cycle)
+        if self._cycle is None:
+            expected = line(self._rates[-self._line :], reach * self.horizon)
+        else:
+            expected = self._highest(self._cycle)
         return {
             name: float(expected[self._number[name]]) if name in self._number else rate
             for name, rate in rates_hz.items()

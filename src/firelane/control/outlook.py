@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from firelane.control.cause import Cause
 from firelane.control.drift import Expectation
-from firelane.control.forecast import AS_NOW, Forecast, Record
+from firelane.control.forecast import AS_NOW, TREND, Forecast, Record
 from firelane.exchange.observed import Observed
 from firelane.scenario.control_settings import ControlSettings
 
 LOOK_S = 1.0
 EARLY = 0.05  # of it
+REACH = 2  # horizons that a plan on a trend is made for, so that it lasts
 LEAD = 0.2  # of the horizon: how long before a forecast's time the next is planned for
 SETTLING_S = 3.0  # in which the mean of a rate that has jumped follows
 SURPRISE = 4.0  # standard deviations
@@ -56,12 +57,12 @@ class Outlook:
         """What is seen, or what was foreseen and may still come."""
         return _at_least(observed, self._held) if now < self._held_until else observed
 
-    def ahead(self, observed: Observed, now: float) -> Observed:
-        """What is to be expected within the horizon."""
+    def ahead(self, observed: Observed, now: float, reach: int = 1) -> Observed:
+        """What is to be expected within so many horizons."""
         present = self.held(observed, now)
-        if not self._proactive or self._forecast.way == AS_NOW:
+        if not self._believing:
             return present
-        return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}))
+        return _at_least(present, self._forecast.ahead({one.name: one.rate_hz for one in present.topics}, reach))
 
     def moved(self, expectation: Expectation, observed: Observed, listened_s: float, now: float) -> Cause | None:
         """Whether the traffic is another than was planned for, or soon will be; for a thread.
@@ -69,11 +70,12 @@ class Outlook:
         What is foreseen beyond a forecast that was planned for waits until that has nearly come.
         """
         self.look(observed, expectation.costs(), now)
-        held = self.held(observed, now)
-        if expectation.outdated(held, listened_s):
+        held, ahead = self.held(observed, now), self.ahead(observed, now)
+        if not expectation.outdated(ahead, listened_s):
+            return None  # though there may be less now
+        if ahead is held or expectation.outdated(held, listened_s):
             return Cause(kind="load", words=expectation.shift(held, listened_s))
-        ahead = self.ahead(observed, now)
-        if now < self._foreseen_until - LEAD * self._horizon_s or not expectation.outdated(ahead, listened_s):
+        if now < self._foreseen_until - LEAD * self._horizon_s:
             return None
         return Cause(kind="forecast", words=f"a {self.way}: soon {expectation.shift(ahead, listened_s)}")
 
@@ -84,14 +86,18 @@ class Outlook:
             for one in observed.topics
             if one.latest_hz - one.rate_hz > SURPRISE * math.sqrt(max(one.rate_hz, 1.0))
         }
-        return _at_least(self.ahead(observed, now), jumped)
+        return _at_least(self.ahead(observed, now, REACH), jumped)
 
     def planned(self, expected: Observed, now: float, *, ahead: bool) -> None:
         """A plan was made for this, which is what was ahead unless that could not be planned for."""
-        believed = self._proactive and self._forecast.way != AS_NOW
+        held_s = self._horizon_s * (REACH if self._forecast.way == TREND else 1)
         self._held = {one.name: one.rate_hz for one in expected.topics}
-        self._held_until = now + (self._horizon_s if believed and ahead else SETTLING_S)
-        self._foreseen_until = now + self._horizon_s if believed else 0.0
+        self._held_until = now + (held_s if self._believing and ahead else SETTLING_S)
+        self._foreseen_until = now + self._horizon_s if self._believing else 0.0
+
+    @property
+    def _believing(self) -> bool:
+        return self._proactive and self._forecast.way != AS_NOW
 
 
 def _at_least(observed: Observed, rates_hz: Mapping[str, float]) -> Observed:
