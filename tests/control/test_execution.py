@@ -340,7 +340,7 @@ async def ramped(proactive):
 @in_loop
 async def test_a_load_that_grows_is_planned_for_before_it_is_there():
     (early, early_at), (late, late_at) = await ramped(True), await ramped(False)
-    assert early_at[0] < 154.0
+    assert early_at[0] < 155.0
     assert late_at[0] > 156.0
     assert "forecast" in {kind for kind, _ in entries(early)}
     assert "forecast" not in {kind for kind, _ in entries(late)}
