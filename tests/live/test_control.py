@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 
@@ -157,3 +158,45 @@ def test_an_alert_that_is_published_is_a_cause(served):
     assert one["cause"] == "bound of post alarms: 0.4 measured, bound 0.2"
     text = site.http.get("/metrics").text
     assert 'firelane_decisions_total{kind="alert"} 1' in text
+
+
+def test_requirements_that_cannot_be_planned_for_and_a_data_set_that_is_not_there_leave_the_last_plan(tmp_path):
+    """By reloading: first it plans by prediction, then by what is missing, then by prediction again."""
+    path = tmp_path / "site.yaml"
+    categories = """
+categories: {calls: {max_delay: 200 ms, max_loss: 0 %}, film: {max_loss: 90 %}}
+topics: {alarms: {size: 200 B}, video: {size: 200 B}}
+publishers: {source: {publishes: {alarms: 20 Hz, video: 40 Hz}}}
+"""
+    text = SITE.replace("{weight: 10, max_delay: 200 ms}", "{category: calls}").replace(
+        "video: {}", "video: {category: film}"
+    )
+    plain = text.replace("exchange:\n", categories + "exchange:\n  control: {planner: plan}\n")
+    path.write_text(plain)
+    with firelane(tmp_path, str(path)) as broker:
+        site = Site(broker)
+        got = []
+        site.post.on_message = lambda *one: got.append(one[2].topic)
+        try:
+            site.until(site.plans)
+            for wrong, named in (
+                (
+                    plain.replace("planner: plan", f"planner: plan, data: {tmp_path}/nowhere"),
+                    "there is no such data set",
+                ),
+                (plain.replace("max_delay: 200 ms, max_loss", "max_delay_p95: 200 ms, max_loss"), "percentiles"),
+            ):
+                version = site.http.get("/api/v1/plan").json()["version"]
+                path.write_text(wrong)
+                broker.process.send_signal(signal.SIGHUP)
+                site.until(lambda named=named: named in broker.output.read_text())
+                assert "the old one stays" in broker.output.read_text()
+                assert site.http.get("/api/v1/plan").json()["version"] == version
+                count = len(got)
+                site.until(lambda count=count: len(got) > count + 10)
+                assert site.decisions()[0]["verdict"] == "failed"
+            path.write_text(plain)
+            broker.process.send_signal(signal.SIGHUP)
+            site.until(lambda: site.http.get("/api/v1/plan").json()["version"] > version)
+        finally:
+            site.close()
