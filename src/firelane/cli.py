@@ -403,7 +403,7 @@ def balance(
 
 @main.group()
 def generate() -> None:
-    """Write scenario files (the FireDeX paper's, a city's radio cells, an office on fire) and a city's traffic."""
+    """Write scenario files (the FireDeX paper's, a city's radio cells, an office on fire), a city's traffic, a fire."""
 
 
 def _generate(make: Any, output: str, **sizes: Any) -> None:
@@ -515,6 +515,28 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
     from firelane.scenario.generate import office_fire
 
     _generate(office_fire, output, **sizes)
+
+
+@generate.command("fire")
+@click.option("--rooms", type=click.IntRange(min=1), default=6, show_default=True)
+@click.option("--sensors", type=click.IntRange(min=1), default=4, show_default=True, help="In each room.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=600, show_default=True)
+@click.option("--step", default="1s", show_default=True, help="Between two readings of a sensor.")
+@click.option("--noise", type=click.FloatRange(min=0), default=0.1, show_default=True, help="Of a reading, in C.")
+@_generator_seed
+@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The CSV file to write.")
+def generate_fire(output: str, step: str, **sizes: Any) -> None:
+    """Temperatures of a building on fire, for `sense replay`: a growing fire, a zone of hot gas per room, vents.
+
+    TIME is in seconds from ignition; the columns are thermometers, in C, T1_1 the one at the first room's ceiling.
+    """
+    from firelane.sense import Fire, fire_trace
+    from firelane.show import working
+
+    with working("burning"):
+        trace = fire_trace(Fire(step_s=_window(step, "--step"), **sizes))
+        trace.save(output)
+    click.echo(f"written to {output}")
 
 
 @main.group("import")
