@@ -20,6 +20,7 @@ PLANNERS = ("search", "enhsp")
 BALANCE_METHODS = (
     "bounded-moves", "long-term", "long-term-causal", "threshold", "greedy", "naive-move", "exact",
 )  # fmt: skip
+SENSOR_MODELS = ("last-value", "kalman", "auto")
 
 _scenario = click.argument("scenario", metavar="SCENARIO")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines.")
@@ -767,6 +768,56 @@ def pipeline_watch(
         _print_json(facts)
     else:
         click.echo(line(facts))
+
+
+@main.group()
+def sense() -> None:
+    """Sensor readings sent only when a model that both ends share fails to predict them."""
+
+
+@sense.command("replay")
+@click.argument("trace", metavar="TRACE.csv", type=click.Path(dir_okay=False))
+@click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
+@click.option(
+    "--delta",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Subscribers are less than this off.",
+)
+@click.option("--sensors", metavar="PATTERN", default="*", show_default=True, help="Columns, as 'TC*'.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Draw three of the sensors here (.png, .svg, .pdf)."
+)
+@_json
+def sense_replay(trace: str, model: str, delta: float, sensors: str, output: str | None, as_json: bool) -> None:
+    """Send a recorded trace through models: how much need not be sent, and how far off a subscriber is.
+
+    TRACE.csv has a row of names, then a row per time: seconds in the first column, a sensor in each of the others.
+
+    \b
+    Models:
+      last-value  a reading is sent when it is delta or more from the one sent last
+      kalman      the same from what a filter of value and slope predicts
+      auto        either, sensor by sensor, whichever would have sent less lately
+    """
+    from firelane.sense import read_trace
+    from firelane.sense import replay as run
+    from firelane.sense.picture import draw
+    from firelane.sense.screen import show_replay
+    from firelane.show import plain_console, progress_bar
+
+    read = read_trace(trace, sensors=sensors)
+    with progress_bar(len(read.times_s), "replaying") as progress:
+        result = run(read, delta=delta, model=model, progress=progress)
+    if output is not None:
+        draw(result, Path(output))
+    if as_json:
+        _print_json(result.to_data())
+        return
+    show_replay(result, plain_console())
+    if output is not None:
+        click.echo(f"picture: {output}")
 
 
 @main.command()

@@ -3,6 +3,7 @@
 from firelane.sense.bank import CHOICES, ModelBank, SendingBank
 from firelane.sense.fire import Fire, fire_trace
 from firelane.sense.rate import most_updates_hz
+from firelane.sense.replay import Replay, replay
 from firelane.sense.trace import Trace, TraceError, read_trace
 from firelane.sense.updates import UpdateError, Updates
 
@@ -10,6 +11,7 @@ __all__ = [
     "CHOICES",
     "Fire",
     "ModelBank",
+    "Replay",
     "SendingBank",
     "Trace",
     "TraceError",
@@ -18,4 +20,5 @@ __all__ = [
     "fire_trace",
     "most_updates_hz",
     "read_trace",
+    "replay",
 ]
