@@ -915,7 +915,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions or simulator; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, sense or simulator; without it, all of them.
     """
     from firelane import bench as benchmarks
 
