@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from firelane.sense import Fire, Trace, fire_trace, read_trace, replay
+from firelane.sense import Fire, SendingBank, Trace, fire_trace, read_trace, replay
 from trace_data import FIRES, needs_fires
 
 SINGLE = ("last-value", "kalman")
@@ -51,3 +52,17 @@ def test_auto_finds_the_model_for_each_sensor():
     alone = replay(trace, delta=0.5, model="last-value").sent_of
     assert alone[1] == 20
     assert result.sent_of[1] <= alone[1] + 3
+
+
+def test_a_switch_is_an_update_with_the_whole_state_and_nothing_else_but_the_first_is():
+    times_s = np.arange(0, 200, 1.0)
+    readings = np.where(times_s < 100, 5.0 * (times_s // 5 % 2), 2.0 * times_s)  # steps, then a ramp
+    publisher, models = SendingBank(1, delta=0.5), []
+    for time_s, reading in zip(times_s, readings, strict=True):
+        updates = publisher.observe(time_s, np.array([reading]))
+        if len(updates):
+            switched = not models or models[-1] != updates.model[0]
+            assert updates.whole[0] == switched
+            assert len(updates.state) == switched
+            models.append(int(updates.model[0]))
+    assert {(0, 1), (1, 0)} <= set(pairwise(models))

@@ -56,6 +56,11 @@ def test_heat_goes_through_open_doors_and_nowhere_else():
     assert gas[-1, 2] == pytest.approx(physics.AMBIENT_K)
 
 
+def test_what_goes_through_a_door_leaves_one_room_and_enters_the_other():
+    there, back = ((np.array([a]), np.array([b]), *DOOR[2:]) for a, b in ((0, 1), (1, 0)))
+    assert burn(there, rooms=2) == pytest.approx(burn(back, rooms=2))
+
+
 def test_a_window_that_breaks_lets_heat_out_or_air_in():
     shut = (*DOOR[:4], np.array([1e9]))
     breaks = (*DOOR[:4], np.array([physics.ZERO_C_K + 60.0]))

@@ -24,7 +24,7 @@ from firelane.sense.filter import (
     follow,
     watch,
 )
-from firelane.sense.trace import MOST_VALUE
+from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
 AUTO = "auto"
@@ -50,7 +50,7 @@ class ModelBank:
 
         At the time of its last update, or before, that is the value received.
         """
-        chosen = self.all if sensors is None else sensors
+        chosen = self.all if sensors is None else self.all[sensors]
         times_s = np.broadcast_to(np.asarray(time_s, np.float64), chosen.shape)
         return believe(self.state, self.model, self.sequence, chosen, np.ascontiguousarray(times_s))
 
@@ -86,8 +86,8 @@ class SendingBank:
             raise FirelaneError(f'there is no model "{model}"; choose from: {", ".join(CHOICES)}')
         self.bank = ModelBank(sensors)
         self.bank.delta[:] = delta
-        if not np.all((self.bank.delta > 0) & (self.bank.delta <= MOST_VALUE)):
-            raise FirelaneError(f"a delta must be more than 0 and at most {MOST_VALUE:g}; it is {delta}")
+        if not np.all((self.bank.delta >= LEAST_DELTA) & (self.bank.delta <= MOST_VALUE)):
+            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
         self.bank.model[:] = LAST_VALUE if model == MODELS[LAST_VALUE] else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
@@ -97,9 +97,9 @@ class SendingBank:
         return len(self.bank)
 
     def observe(self, time_s: float | Floats, readings: Floats, sensors: Ints | None = None) -> Updates:
-        """Take the readings of some sensors (all by default) and return those that must be sent."""
+        """Take a reading of each of some sensors (all by default) and return those that must be sent."""
         bank = self.bank
-        chosen = bank.all if sensors is None else sensors
+        chosen = bank.all if sensors is None else bank.all[sensors]
         times_s = np.ascontiguousarray(np.broadcast_to(np.asarray(time_s, np.float64), chosen.shape))
         self._check(chosen, times_s, readings)
         outcome = watch(
@@ -119,6 +119,8 @@ class SendingBank:
         )
 
     def _check(self, sensors: Ints, times_s: Floats, readings: Floats) -> None:
+        if sensors is not self.bank.all and len(np.unique(sensors)) < len(sensors):
+            raise UpdateError("a sensor is there twice; give one reading of each at a time")
         good = np.abs(readings) <= MOST_VALUE  # NaN is not
         if not good.all():
             row = int(np.flatnonzero(~good)[0])

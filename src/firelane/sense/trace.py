@@ -15,7 +15,8 @@ from firelane.errors import FirelaneError
 from firelane.scenario.save import write_whole
 
 MOST_CELLS = 500_000_000
-MOST_VALUE = 1e15  # beyond, differences of readings lose their meaning
+MOST_VALUE = 1e15  # of a reading or a time: beyond, differences lose their meaning
+LEAST_DELTA = 1e-12
 
 
 class TraceError(FirelaneError):
@@ -38,8 +39,9 @@ class Trace:
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.times_s), len(self.names)) or self.values.size == 0:
             raise TraceError("there are no readings in it; give a time and at least one sensor, and one row")
-        if not np.all(np.isfinite(self.times_s)):
-            row = int(np.flatnonzero(~np.isfinite(self.times_s))[0])
+        sound = np.abs(self.times_s) <= MOST_VALUE  # NaN is not
+        if not sound.all():
+            row = int(np.flatnonzero(~sound)[0])
             raise TraceError(f"row {row + 1} has the time {self.times_s[row]:g}; write a number of seconds")
         back = np.flatnonzero(np.diff(self.times_s) <= 0)
         if len(back):

@@ -8,7 +8,8 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.errors import FirelaneError
-from firelane.sense.filter import FIELDS, MODELS, VERSION
+from firelane.sense.filter import FIELDS, MODELS, NOISE, SLOPE_VARIANCE, VARIANCE, VERSION
+from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 
 
 class UpdateError(FirelaneError):
@@ -56,11 +57,14 @@ class Updates:
         for good, what in (
             ((self.sensor >= 0) & (self.sensor < sensors), f"is not one of the {sensors} that are known here"),
             ((self.model >= 0) & (self.model < len(MODELS)), f"uses a model that is not one of {', '.join(MODELS)}"),
-            (np.isfinite(self.time_s) & np.isfinite(self.value), "has a time or value that is no finite number"),
-            (np.isfinite(self.delta) & (self.delta > 0), "has a delta that is not more than 0"),
+            (np.abs(self.time_s) <= MOST_VALUE, "has a time that is no number, or too large"),
+            (np.abs(self.value) <= MOST_VALUE, "has a value that is no number, or too large"),
+            ((self.delta >= LEAST_DELTA) & (self.delta <= MOST_VALUE), "has a delta that is none"),
         ):
             if not good.all():
                 row = int(np.flatnonzero(~good)[0])
                 raise UpdateError(f"update {self.sequence[row]} of sensor {self.sensor[row]} {what}; leave it out")
-        if self.state.shape != (np.count_nonzero(self.whole), FIELDS) or not np.isfinite(self.state).all():
-            raise UpdateError("the states of whole updates are not all there, or not all finite; leave them out")
+        if self.state.shape != (np.count_nonzero(self.whole), FIELDS):
+            raise UpdateError("the states of whole updates are not all there; leave these updates out")
+        if not np.isfinite(self.state).all() or not (self.state[:, [VARIANCE, SLOPE_VARIANCE, NOISE]] > 0).all():
+            raise UpdateError("a whole update carries a state that no filter has; leave it out")
