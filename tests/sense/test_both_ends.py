@@ -111,6 +111,7 @@ def started():
         ({"version": 2}, "version 2 of the models, this side knows version 1"),
         ({"model": np.array([1, 7])}, "update 2 of sensor 1 uses a model that is not one of last-value, kalman"),
         ({"value": np.array([np.nan, 9.0])}, "update 2 of sensor 0 has a value that is no number"),
+        ({"value": np.array([9.0])}, "the columns of updates have different lengths"),
         ({"delta": np.array([0.5, 0.0])}, "update 2 of sensor 1 has a delta that is none"),
         ({"sensor": np.array([0, 2])}, "update 2 of sensor 2 is not one of the 2"),
         ({"time_s": np.zeros(2)}, "update 2 of sensor 0 goes back in time; ask its publisher for the whole state"),
@@ -138,6 +139,8 @@ def test_sensors_that_are_not_there_or_there_twice_are_refused():
     publisher = SendingBank(2, delta=0.5)
     with pytest.raises(UpdateError, match="a sensor is there twice"):
         publisher.observe(0.0, np.zeros(2), np.array([1, 1]))
+    with pytest.raises(UpdateError, match="1 readings of 2 sensors"):
+        publisher.observe(0.0, np.zeros(1))
     with pytest.raises(IndexError):
         publisher.observe(0.0, np.zeros(1), np.array([2]))
     with pytest.raises(IndexError):

@@ -51,11 +51,12 @@ class ModelBank:
         At the time of its last update, or before, that is the value received.
         """
         chosen = self.all if sensors is None else self.all[sensors]
-        times_s = np.broadcast_to(np.asarray(time_s, np.float64), chosen.shape)
-        return believe(self.state, self.model, self.sequence, chosen, np.ascontiguousarray(times_s))
+        return believe(self.state, self.model, self.sequence, chosen, np.full(chosen.shape, time_s, np.float64))
 
     def apply(self, updates: Updates) -> None:
         """Take updates, in the order of their rows; one that is old or there twice changes nothing."""
+        if not len(updates):
+            return
         updates.check(len(self))
         done = follow(
             self.state,
@@ -100,10 +101,10 @@ class SendingBank:
         """Take a reading of each of some sensors (all by default) and return those that must be sent."""
         bank = self.bank
         chosen = bank.all if sensors is None else bank.all[sensors]
-        times_s = np.ascontiguousarray(np.broadcast_to(np.asarray(time_s, np.float64), chosen.shape))
-        self._check(chosen, times_s, readings)
+        times_s, read = np.full(chosen.shape, time_s, np.float64), np.ascontiguousarray(readings, np.float64)
+        self._check(chosen, times_s, read)
         outcome = watch(
-            bank.state, bank.model, bank.sequence, self.score, bank.delta, self.choosing, chosen, times_s, readings
+            bank.state, bank.model, bank.sequence, self.score, bank.delta, self.choosing, chosen, times_s, read
         )
         rows = np.flatnonzero(outcome != KEPT)
         sent, whole = chosen[rows], outcome[rows] == SENT_WHOLE
@@ -111,7 +112,7 @@ class SendingBank:
             sensor=sent,
             sequence=bank.sequence[sent],
             time_s=times_s[rows],
-            value=readings[rows],
+            value=read[rows],
             delta=bank.delta[sent],
             model=bank.model[sent],
             whole=whole,
@@ -119,6 +120,8 @@ class SendingBank:
         )
 
     def _check(self, sensors: Ints, times_s: Floats, readings: Floats) -> None:
+        if readings.shape != sensors.shape:
+            raise UpdateError(f"{readings.size} readings of {len(sensors)} sensors; give one of each")
         if sensors is not self.bank.all and len(np.unique(sensors)) < len(sensors):
             raise UpdateError("a sensor is there twice; give one reading of each at a time")
         good = np.abs(readings) <= MOST_VALUE  # NaN is not

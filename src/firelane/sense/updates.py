@@ -54,6 +54,9 @@ class Updates:
                 f"updates follow version {self.version} of the models, this side knows version {VERSION}; "
                 "use the same release at both ends"
             )
+        columns = (self.sensor, self.sequence, self.time_s, self.value, self.delta, self.model, self.whole)
+        if any(one.shape != (len(self),) for one in columns):
+            raise UpdateError("the columns of updates have different lengths; leave these updates out")
         for good, what in (
             ((self.sensor >= 0) & (self.sensor < sensors), f"is not one of the {sensors} that are known here"),
             ((self.model >= 0) & (self.model < len(MODELS)), f"uses a model that is not one of {', '.join(MODELS)}"),
