@@ -18,7 +18,7 @@ from firelane.scenario.routes import routes
 from firelane.simulate import simulate
 from firelane.tune import tune
 
-NAMES = ["end-to-end", "matching", "optimiser", "replan", "simulator"]
+NAMES = ["end-to-end", "matching", "optimiser", "replan", "sense", "simulator"]
 
 
 def bench_json(name: str) -> list[dict]:
@@ -66,11 +66,14 @@ def test_an_unknown_benchmark_is_refused_in_one_line():
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
         'firelane: there is no benchmark "simulater"; choose from: '
-        "brokers, end-to-end, matching, optimiser, positions, replan, simulator"
+        "brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator"
     ]
 
 
-@pytest.mark.parametrize(("name", "package"), [("simulator", "ciw"), ("simulator", "simpy"), ("optimiser", "cvxpy")])
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("simulator", "ciw"), ("simulator", "simpy"), ("optimiser", "cvxpy"), ("sense", "filterpy.common")],
+)
 def test_a_missing_peer_says_how_to_install_it(name, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(FirelaneError, match=rf"{package}.*pip install 'firelane\[bench\]'"):

@@ -20,6 +20,7 @@ PLANNERS = ("search", "enhsp")
 BALANCE_METHODS = (
     "bounded-moves", "long-term", "long-term-causal", "threshold", "greedy", "naive-move", "exact",
 )  # fmt: skip
+SENSOR_MODELS = ("last-value", "kalman", "auto")
 
 
 class _Number(click.FloatRange):
@@ -414,7 +415,7 @@ def balance(
 
 @main.group()
 def generate() -> None:
-    """Write scenario files (the FireDeX paper's, a city's radio cells, an office on fire) and a city's traffic."""
+    """Write scenario files (the FireDeX paper's, a city's radio cells, an office on fire), a city's traffic, a fire."""
 
 
 def _generate(make: Any, output: str, **sizes: Any) -> None:
@@ -526,6 +527,28 @@ def generate_office_fire(output: str, **sizes: Any) -> None:
     from firelane.scenario.generate import office_fire
 
     _generate(office_fire, output, **sizes)
+
+
+@generate.command("fire")
+@click.option("--rooms", type=click.IntRange(min=1), default=6, show_default=True)
+@click.option("--sensors", type=click.IntRange(min=1), default=4, show_default=True, help="In each room.")
+@click.option("--seconds", type=_Number(min=0, min_open=True), default=600, show_default=True)
+@click.option("--step", default="1s", show_default=True, help="Between two readings of a sensor.")
+@click.option("--noise", type=_Number(min=0), default=0.1, show_default=True, help="Of a reading, in C.")
+@_generator_seed
+@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The CSV file to write.")
+def generate_fire(output: str, step: str, **sizes: Any) -> None:
+    """Temperatures of a building on fire, for `sense replay`: a growing fire, a zone of hot gas per room, vents.
+
+    TIME is in seconds from ignition; the columns are thermometers, in C, T1_1 the one at the first room's ceiling.
+    """
+    from firelane.sense import Fire, fire_trace
+    from firelane.show import working
+
+    with working("burning"):
+        trace = fire_trace(Fire(step_s=_window(step, "--step"), **sizes))
+        trace.save(output)
+    click.echo(f"written to {output}")
 
 
 @main.group("import")
@@ -756,6 +779,56 @@ def pipeline_watch(
         click.echo(line(facts))
 
 
+@main.group()
+def sense() -> None:
+    """Sensor readings sent only when a model that both ends share fails to predict them."""
+
+
+@sense.command("replay")
+@click.argument("trace", metavar="TRACE.csv", type=click.Path(dir_okay=False))
+@click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
+@click.option(
+    "--delta",
+    type=_Number(min=0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Subscribers are less than this off.",
+)
+@click.option("--sensors", metavar="PATTERN", default="*", show_default=True, help="Columns, as 'TC*'.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Draw three of the sensors here (.png, .svg, .pdf)."
+)
+@_json
+def sense_replay(trace: str, model: str, delta: float, sensors: str, output: str | None, as_json: bool) -> None:
+    """Send a recorded trace through models: how much need not be sent, and how far off a subscriber is.
+
+    TRACE.csv has a row of names, then a row per time: seconds in the first column, a sensor in each of the others.
+
+    \b
+    Models:
+      last-value  a reading is sent when it is delta or more from the one sent last
+      kalman      the same from what a filter of value and slope predicts
+      auto        either, sensor by sensor, whichever would have sent less lately
+    """
+    from firelane.sense import read_trace
+    from firelane.sense import replay as run
+    from firelane.sense.picture import draw
+    from firelane.sense.screen import show_replay
+    from firelane.show import plain_console, progress_bar
+
+    read = read_trace(trace, sensors=sensors)
+    with progress_bar(len(read.times_s), "replaying") as progress:
+        result = run(read, delta=delta, model=model, progress=progress)
+    if output is not None:
+        draw(result, Path(output))
+    if as_json:
+        _print_json(result.to_data())
+        return
+    show_replay(result, plain_console())
+    if output is not None:
+        click.echo(f"picture: {output}")
+
+
 @main.command()
 @click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
@@ -851,7 +924,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan or simulator; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense or simulator; without it, all of them.
     """
     from firelane import bench as benchmarks
 

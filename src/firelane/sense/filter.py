@@ -1,0 +1,196 @@
+"""The arithmetic that both ends of a sensor's model share, sensor by sensor, to the last bit.
+
+A two-state Kalman filter (value and slope) that is corrected only by readings that were sent, so that both ends have
+seen the same. Between updates the acceleration is taken for constant and unknown; its variance (the wander) follows
+from updates alone too. It doubles when two of them running correct to the same side, as the filter then lags behind,
+and falls to an eighth when they correct to different sides, as that is noise.
+
+Every line is one IEEE 754 operation in double precision after the other, without fused multiply-add and without
+reordering; docs/sense.md has them in order for other languages.
+
+Implements: rdds, section III-B, Eq. 1 and Algorithms 1 and 2 (the models' part of them).
+Differs:    the paper leaves the filter's noise open. Here that of readings is tied to delta, that of the slope adapts.
+Symbols:    x, dx/dt -> LEVEL, SLOPE; P -> VARIANCE, COVARIANCE, SLOPE_VARIANCE; delta-t -> dt; m_i -> model.
+Checked by: tests/sense/test_filter.py, tests/sense/test_both_ends.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from firelane.arrays import Flags, Floats, Ints
+from firelane.compiled import compiled
+
+VERSION = 1  # of these formulas
+LAST_VALUE, KALMAN = 0, 1
+MODELS = ("last-value", "kalman")
+
+# The columns of a bank's state; a row is a sensor.
+TIME, VALUE, LEVEL, SLOPE, VARIANCE, COVARIANCE, SLOPE_VARIANCE, WANDER, NOISE, SIDE = range(10)
+FIELDS = 10
+
+NOISE_OF_DELTA = 0.5  # the variance of a reading in terms of delta^2
+FIRST_SLOPE_VARIANCE = 8.0  # this and the next three in terms of that variance
+FIRST_WANDER = 4e-4
+LEAST_WANDER = 2e-6
+MOST_WANDER = 2e6
+KEEP = 0.93  # of a model's score from reading to reading
+
+KEPT, SENT, SENT_WHOLE = 0, 1, 2
+
+
+@compiled
+def predicted(state: Floats, model: int, sensor: int, dt: float) -> float:
+    """What a model says dt after the sensor's last update."""
+    if model == LAST_VALUE:
+        return state[sensor, VALUE]  # type: ignore[no-any-return]
+    return state[sensor, LEVEL] + state[sensor, SLOPE] * dt  # type: ignore[no-any-return]
+
+
+@compiled
+def begin(state: Floats, sensor: int, time_s: float, reading: float, noise: float) -> None:
+    """The state after a sensor's first reading."""
+    state[sensor, TIME] = time_s
+    state[sensor, VALUE] = reading
+    state[sensor, LEVEL] = reading
+    state[sensor, SLOPE] = 0.0
+    state[sensor, VARIANCE] = noise
+    state[sensor, COVARIANCE] = 0.0
+    state[sensor, SLOPE_VARIANCE] = FIRST_SLOPE_VARIANCE * noise
+    state[sensor, WANDER] = FIRST_WANDER * noise
+    state[sensor, NOISE] = noise
+    state[sensor, SIDE] = 0.0
+
+
+@compiled
+def correct(state: Floats, sensor: int, time_s: float, reading: float) -> None:
+    """The state after a reading that was sent: a Kalman filter's prediction and its correction."""
+    dt = time_s - state[sensor, TIME]
+    noise = state[sensor, NOISE]
+    ahead = state[sensor, LEVEL] + state[sensor, SLOPE] * dt
+    off = reading - ahead
+    side = 1.0 if off > 0.0 else -1.0
+    last_side = state[sensor, SIDE]
+    factor = 2.0 if side == last_side else (0.125 if last_side != 0.0 else 1.0)
+    wander = max(LEAST_WANDER * noise, min(state[sensor, WANDER] * factor, MOST_WANDER * noise))
+    # P' = F P F^T + Q
+    q_slope = (wander * dt) * dt
+    q_both = (q_slope * dt) / 2.0
+    q_level = (q_both * dt) / 2.0
+    crossed = state[sensor, COVARIANCE] + dt * state[sensor, SLOPE_VARIANCE]
+    variance = (state[sensor, VARIANCE] + dt * (state[sensor, COVARIANCE] + crossed)) + q_level
+    covariance = crossed + q_both
+    slope_variance = state[sensor, SLOPE_VARIANCE] + q_slope
+    # K = P' H^T / (H P' H^T + R)
+    total = variance + noise
+    gain = variance / total
+    slope_gain = covariance / total
+    state[sensor, TIME] = time_s
+    state[sensor, VALUE] = reading
+    state[sensor, LEVEL] = ahead + gain * off
+    state[sensor, SLOPE] = state[sensor, SLOPE] + slope_gain * off
+    # (I - K H) P', as it is for one measurement
+    state[sensor, VARIANCE] = gain * noise
+    state[sensor, COVARIANCE] = slope_gain * noise
+    state[sensor, SLOPE_VARIANCE] = slope_variance - slope_gain * covariance
+    state[sensor, WANDER] = wander
+    state[sensor, SIDE] = side
+
+
+@compiled
+def believe(state: Floats, model: Ints, sequence: Ints, sensors: Ints, times_s: Floats) -> Floats:
+    """What one end takes sensors to read: what was received at an update, predictions after it."""
+    believed = np.empty(len(sensors))
+    for row in range(len(sensors)):
+        sensor = sensors[row]
+        dt = times_s[row] - state[sensor, TIME]
+        if sequence[sensor] == 0:
+            believed[row] = np.nan
+        elif dt <= 0.0:
+            believed[row] = state[sensor, VALUE]
+        else:
+            believed[row] = predicted(state, model[sensor], sensor, dt)
+    return believed
+
+
+@compiled
+def watch(
+    state: Floats,
+    model: Ints,
+    sequence: Ints,
+    score: Floats,
+    delta: Floats,
+    choosing: bool,
+    sensors: Ints,
+    times_s: Floats,
+    readings: Floats,
+) -> Ints:
+    """Algorithm 1 for one reading after the other: which of them have to be sent, and which with the whole state."""
+    result = np.empty(len(sensors), np.int64)
+    for row in range(len(sensors)):
+        sensor, reading = sensors[row], readings[row]
+        if sequence[sensor] == 0:
+            begin(state, sensor, times_s[row], reading, NOISE_OF_DELTA * (delta[sensor] * delta[sensor]))
+            sequence[sensor] = 1
+            result[row] = SENT_WHOLE
+            continue
+        dt = times_s[row] - state[sensor, TIME]
+        now = model[sensor]
+        if choosing:
+            judge(state, score, sensor, dt, reading, delta[sensor])
+        if abs(predicted(state, now, sensor, dt) - reading) < delta[sensor]:
+            result[row] = KEPT
+            continue
+        correct(state, sensor, times_s[row], reading)
+        sequence[sensor] += 1
+        result[row] = SENT
+        if choosing and score[1 - now, sensor] < score[now, sensor]:
+            model[sensor] = 1 - now
+            result[row] = SENT_WHOLE
+    return result
+
+
+@compiled
+def judge(state: Floats, score: Floats, sensor: int, dt: float, reading: float, delta: float) -> None:
+    """Score both models by a soft count of what they would have had to send lately."""
+    for model in range(2):
+        off = min(abs(predicted(state, model, sensor, dt) - reading) / delta, 1e30)
+        sixth = (off * off) ** 3
+        score[model, sensor] = KEEP * score[model, sensor] + sixth / (0.5 + sixth)
+
+
+@compiled
+def follow(
+    state: Floats,
+    model: Ints,
+    sequence: Ints,
+    delta: Floats,
+    in_step: Flags,
+    sensors: Ints,
+    sequences: Ints,
+    times_s: Floats,
+    values: Floats,
+    deltas: Floats,
+    models: Ints,
+    whole: Flags,
+    states: Floats,
+) -> int:
+    """Algorithm 2 for one update after the other; ends early before one whose time does not fit, and says where."""
+    place = -1
+    for row in range(len(sensors)):
+        sensor = sensors[row]
+        place += whole[row]
+        if sequences[row] <= sequence[sensor]:
+            continue
+        if whole[row]:
+            state[sensor] = states[place]
+            in_step[sensor] = True
+        elif sequence[sensor] == 0 or not times_s[row] > state[sensor, TIME]:
+            return row
+        else:
+            correct(state, sensor, times_s[row], values[row])
+            in_step[sensor] = in_step[sensor] and sequences[row] == sequence[sensor] + 1
+        sequence[sensor] = sequences[row]
+        model[sensor] = models[row]
+        delta[sensor] = deltas[row]
+    return len(sensors)
