@@ -546,7 +546,7 @@ def generate_fire(output: str, step: str, **sizes: Any) -> None:
     from firelane.show import working
 
     with working("burning"):
-        trace = fire_trace(Fire(step_s=_window(step, "--step"), **sizes))
+        trace = fire_trace(Fire(step_s=_duration(step, "--step", least_s=0.001), **sizes))
         trace.save(output)
     click.echo(f"written to {output}")
 
