@@ -182,7 +182,7 @@ class Execution:
                 plan=plan,
                 before=old,
                 before_for=before_for,
-                since=now,
+                since=now + outcome.seconds,
                 may_roll_back=kind not in CHOSEN and old is not None,
             )
 
