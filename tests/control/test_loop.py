@@ -176,7 +176,21 @@ def test_the_old_plan_stays_when_no_new_one_can_be_made(problem, monkeypatch, ca
         assert run.exchange.plan.version == 2
 
     asyncio.run(main())
-    assert ("Traceback" in capsys.readouterr().err) == isinstance(problem, ZeroDivisionError)
+    assert capsys.readouterr().err.count("Traceback") == isinstance(problem, ZeroDivisionError)  # once
+
+
+@in_loop
+async def test_a_problem_is_told_and_kept_once_though_its_numbers_change(monkeypatch):
+    run = await started()
+
+    def fail(*arguments, **more):
+        raise PlanError(f"set-7: rate_factor {run.now / 70:g} is outside what was swept (0.5 to 1); sweep it too")
+
+    monkeypatch.setattr(execution, "decide", fail)
+    run.exchange.change()
+    await run.until(150.0)
+    assert len(run.lines) == 1
+    assert [one.verdict for one in run.control.decisions.newest_first()].count("failed") == 1
 
 
 @in_loop

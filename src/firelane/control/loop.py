@@ -20,7 +20,7 @@ from firelane.control.cause import Cause, Scene
 from firelane.control.decision import Decision
 from firelane.control.decisions import Decisions, Entry
 from firelane.control.effect import ModelError
-from firelane.control.execution import Executed, Execution, described
+from firelane.control.execution import Executed, Execution, described, numberless
 from firelane.control.outlook import Outlook
 from firelane.control.patience import Patience
 from firelane.control.warm import warm_up
@@ -252,13 +252,14 @@ class Control:
         except FirelaneError as problem:
             self._failed(str(problem), now)
         except Exception as bug:
-            traceback.print_exc()
+            if (numberless(described(bug)),) != self._said:
+                traceback.print_exc()
             self._failed(described(bug), now)
 
     def _failed(self, problem: str, now: float) -> None:
         self._execution.expectation = None
         self._retry_at = now + RETRY_S
-        self._say((problem,), f"no new plan, the old one stays: {problem}")
+        self._say((numberless(problem),), f"no new plan, the old one stays: {problem}")
 
     def _say(self, what: tuple[str, ...], line: str) -> None:
         """Tell it, unless it has just been told; nothing is not told."""
