@@ -94,7 +94,7 @@ async def _serve(
             control = Control(exchange, scenario, tell=complain, keep=archive.put)
         else:
             control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain, keep=archive.put))
-        await stack.enter_async_context(following(exchange, control.look_soon))
+        await stack.enter_async_context(following(exchange, control.look_soon, tell=complain))
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
         if http_port is not None:
             from firelane.web.app import make_app

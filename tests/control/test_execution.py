@@ -12,7 +12,7 @@ import pytest
 from moved_clock import Run, in_loop, started
 
 from fake_exchange import FakeExchange, reading, seen, topic, treated, want
-from firelane.control import decide, execution
+from firelane.control import controlling, decide, execution
 from firelane.control.aside import PLANNING
 from firelane.errors import FirelaneError
 from firelane.predict import predict
@@ -87,6 +87,25 @@ async def test_a_plan_without_traffic_is_kept_without_a_measurement():
     await run.until(130.0)
     (entry,) = run.control.decisions.newest_first()
     assert (entry.verdict, entry.measured) == ("kept", None)
+
+
+@in_loop
+async def test_what_is_measured_counts_from_when_the_plan_was_applied_not_from_when_it_was_begun(monkeypatch):
+    run = await started()
+    monkeypatch.setattr(execution.time, "perf_counter", lambda: run.now)
+
+    def decide_slowly(*arguments, **more):
+        run.now += 10.0
+        return decide(*arguments, **more)
+
+    measure(run, hz=1000.0)
+    monkeypatch.setattr(execution, "decide", decide_slowly)
+    await run.control.apply()
+    applied = run.now
+    while run.control.decisions.by_verdict["kept"] == 0:
+        run.now += 0.5
+        await run.control.step(run.now)
+    assert run.now - applied >= 3.0
 
 
 async def worse_after_a_load_change(**more):
@@ -284,6 +303,33 @@ async def test_alerts_without_end_do_not_exceed_the_budget():
         run.control.alerted(alert(tenths))
         await run.until(103.0 + tenths / 10)
     assert 5 <= len(entries(run)) <= 1 + 5 + 5  # one a minute in twelve seconds, and those it starts with
+
+
+@in_loop
+async def test_an_alert_while_a_plan_is_made_is_the_cause_of_the_next(monkeypatch):
+    run = await started()
+
+    def decide_slowly(*arguments, **more):
+        run.control.alerted(alert())
+        return decide(*arguments, **more)
+
+    monkeypatch.setattr(execution, "decide", decide_slowly)
+    run.exchange.change()
+    await run.until(110.0)
+    assert [kind for kind, _ in entries(run)] == ["start", "subscriptions", "alert"]
+
+
+@in_loop
+async def test_a_flood_of_alerts_does_not_have_the_exchange_looked_at_for_each():
+    exchange = FakeExchange(seen([topic("a", 20.0), topic("b", 5.0)], [want("s", "a"), want("s", "b")]))
+    async with controlling(exchange, None, tell=lambda line: None) as control, asyncio.timeout(60):
+        while not exchange.applied:
+            await asyncio.sleep(0.01)
+        looks = exchange.looks
+        for number in range(100):
+            control.alerted(alert(number))
+            await asyncio.sleep(0.001)
+        assert exchange.looks - looks < 10
 
 
 @in_loop

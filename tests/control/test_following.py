@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,27 @@ def overloaded(share=1.0):
 def looked(follows, exchange, seconds):
     for _ in range(round(seconds / LOOK_EVERY_S)):
         follows.look(exchange.now + LOOK_EVERY_S)
+
+
+def test_what_goes_wrong_does_not_end_it_and_is_told_once(monkeypatch, capsys):
+    class Odd(Played):
+        looks = 0
+
+        def seen_kernel(self, now):
+            self.looks += 1
+            raise ZeroDivisionError("odd")
+
+    async def main():
+        monkeypatch.setattr(import_module("firelane.control.following"), "LOOK_IDLE_S", 0.01)
+        exchange, lines = Odd(), []
+        async with following(exchange, lambda: None, tell=lines.append), asyncio.timeout(10):
+            while exchange.looks < 3:
+                await asyncio.sleep(0.01)
+        (line,) = lines
+        assert "odd" in line
+
+    asyncio.run(main())
+    assert capsys.readouterr().err.count("Traceback") == 1
 
 
 def test_a_link_that_has_become_slower_is_paced_below_what_it_carries_and_planned_for_once():

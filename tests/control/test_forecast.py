@@ -105,3 +105,15 @@ def test_topics_that_come_and_go_and_those_beyond_the_most_are_as_now(monkeypatc
     found = one.ahead({"a": 590.0, "b": 5.0, "c": 7.0})
     assert found["a"] == pytest.approx(590 + 10 * HORIZON)
     assert found["c"] == 7.0
+
+
+def test_topics_that_have_long_been_silent_make_room_for_others(monkeypatch):
+    monkeypatch.setattr(forecast, "MOST_TOPICS", 2)
+    monkeypatch.setattr(forecast, "MOST_LOOKS", 30)
+    chance, one = np.random.default_rng(5), Forecast(HORIZON)
+    for look in range(30):
+        one.look({"once": float(look == 0), "a": 0.0 if look else 1.0}, {"once": 1.0, "a": 1.0})
+    for rate_hz in np.linspace(100, 400, 31):
+        one.look({"a": 0.0, "b": float(chance.poisson(rate_hz))}, {"a": 1.0, "b": 1.0})
+    assert one.way == TREND
+    assert one.ahead({"b": 400.0})["b"] > 420

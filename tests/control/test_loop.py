@@ -11,7 +11,8 @@ import pytest
 from moved_clock import TOPICS, WANTS, Run, in_loop, started
 
 from fake_exchange import FakeExchange, seen, topic, treated, want
-from firelane.control import controlling, decide, execution
+from firelane.control import controlling, decide, execution, loop
+from firelane.control.outlook import Outlook
 from firelane.errors import PlanError
 from firelane.scenario import from_data
 from firelane.scenario.model import Need, Scenario
@@ -175,7 +176,21 @@ def test_the_old_plan_stays_when_no_new_one_can_be_made(problem, monkeypatch, ca
         assert run.exchange.plan.version == 2
 
     asyncio.run(main())
-    assert ("Traceback" in capsys.readouterr().err) == isinstance(problem, ZeroDivisionError)
+    assert capsys.readouterr().err.count("Traceback") == isinstance(problem, ZeroDivisionError)  # once
+
+
+@in_loop
+async def test_a_problem_is_told_and_kept_once_though_its_numbers_change(monkeypatch):
+    run = await started()
+
+    def fail(*arguments, **more):
+        raise PlanError(f"set-7: rate_factor {run.now / 70:g} is outside what was swept (0.5 to 1); sweep it too")
+
+    monkeypatch.setattr(execution, "decide", fail)
+    run.exchange.change()
+    await run.until(150.0)
+    assert len(run.lines) == 1
+    assert [one.verdict for one in run.control.decisions.newest_first()].count("failed") == 1
 
 
 @in_loop
@@ -225,6 +240,23 @@ async def test_another_scenario_is_planned_for():
     assert run.exchange.plan.promised["loads"]["thin"] == pytest.approx(0.5)
 
 
+@in_loop
+async def test_another_scenario_while_a_plan_is_made_is_planned_for_next(monkeypatch):
+    run = await started()
+    other = Scenario(name="other", priorities=2)
+
+    def decide_slowly(*arguments, **more):
+        if run.control.scenario is not other:
+            run.control.reload(other)
+        return decide(*arguments, **more)
+
+    monkeypatch.setattr(execution, "decide", decide_slowly)
+    run.exchange.change()
+    await run.until(110.0)
+    assert run.exchange.plan.flow_priority.max() < 2
+    assert next(run.control.decisions.newest_first()).cause == "settings were reloaded"
+
+
 def test_a_loop_beside_an_exchange_plans_by_itself_and_looks_at_once_when_told():
     async def main():
         exchange = FakeExchange(seen(TOPICS, WANTS))
@@ -243,3 +275,72 @@ def test_a_loop_beside_an_exchange_plans_by_itself_and_looks_at_once_when_told()
         assert lines == []
 
     asyncio.run(main())
+
+
+def test_what_goes_wrong_in_the_loop_itself_does_not_end_it(monkeypatch, capsys):
+    class Restless(FakeExchange):
+        def observed(self, now):
+            if self.looks < 1:
+                self.looks += 1
+                raise ZeroDivisionError("odd")
+            return super().observed(now)
+
+    def no_compiler(planner):
+        raise RuntimeError("no place for compiled code")
+
+    async def main():
+        monkeypatch.setattr(loop, "warm_up", no_compiler)
+        monkeypatch.setattr(loop, "LOOK_EVERY_S", 0.01)
+        lines = []
+        exchange = Restless(seen(TOPICS, WANTS))
+        async with controlling(exchange, None, tell=lines.append), asyncio.timeout(60):
+            while not exchange.applied:
+                await asyncio.sleep(0.01)
+        assert any("odd" in line for line in lines)
+
+    asyncio.run(main())
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@in_loop
+async def test_a_plan_that_is_asked_for_waits_until_the_loop_has_looked(monkeypatch):
+    run = await started()
+    looking, looked = threading.Event(), threading.Event()
+    moved, to_plan_for, meanwhile = Outlook.moved, Outlook.to_plan_for, []
+
+    def look_slowly(*arguments):
+        looking.set()
+        looked.wait(10)
+        return moved(*arguments)
+
+    def plan_for(*arguments):
+        meanwhile.append(not looked.is_set())
+        return to_plan_for(*arguments)
+
+    monkeypatch.setattr(Outlook, "moved", look_slowly)
+    monkeypatch.setattr(Outlook, "to_plan_for", plan_for)
+    step = asyncio.create_task(run.control.step(104.0))
+    await asyncio.to_thread(looking.wait, 10)
+    asked = asyncio.create_task(run.control.apply())
+    await asyncio.sleep(0.05)
+    looked.set()
+    await asyncio.gather(step, asked)
+    assert meanwhile == [False]
+
+
+@in_loop
+async def test_what_has_changed_is_still_planned_for_when_a_plan_that_was_asked_for_cannot_be_made(monkeypatch, capsys):
+    run = await started()
+    run.exchange.change(subscriptions=(*run.exchange.seen.subscriptions, want("t", "a")))
+
+    def fail(*arguments, **more):
+        raise PlanError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(execution, "decide", fail)
+        with pytest.raises(PlanError):
+            await run.control.apply()
+    assert len(await run.until(110.0)) == 1
+    assert ("t", "a") in treated(run.exchange.plan)
+    assert run.lines == []
+    assert capsys.readouterr().err == ""

@@ -85,3 +85,17 @@ def test_needs_are_as_granted_and_twins_share_a_row():
     names = [(one.subscriber, one.filter) for one in network.rows]
     assert [names[row] for row in network.first] == names
     assert len(set(network.first.tolist())) == 3
+
+
+def test_what_another_thread_asks_for_meanwhile_does_not_get_mixed_up():
+    other = seen([topic("u/1", 1.0)], [want("x", "u/#")], kbps=100.0)
+
+    class Shared(Networks):
+        """As if another thread asked for something else at the worst moment."""
+
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "_known" and value is not None and value.subscriptions is SCENE.subscriptions:
+                self.of(other)
+
+    assert Shared().of(SCENE).rows == Networks().of(SCENE).rows

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from firelane.exchange import traffic
+from firelane.exchange.routes import Routes
 from firelane.exchange.traffic import Traffic
 
 
@@ -69,9 +70,21 @@ def test_only_so_many_topics_are_seen_and_the_first_are_not_lost_for_later_ones(
     for second in range(2, 200):
         one.of(b"0", "0").count(1)
         one.topics(float(second))
-    assert set(one.take_silent()) == {b"%d" % number for number in range(1, 10)}
+    assert set(one.take_silent()) == {b"%d" % number for number in range(1, 100)}  # also those never seen: now they can
     one.of(b"99", "99").count(1)
     assert {topic.name for topic in one.topics(200.0)} == {"0", "99"}
+
+
+def test_what_found_no_room_is_seen_once_there_is_though_its_route_was_known(monkeypatch):
+    monkeypatch.setattr(traffic, "MOST_TOPICS", 10)
+    routes = Routes(lambda session, topic: True)
+    routes.seen_topics(0.0)
+    for number in range(10):
+        routes.find(b"junk/%d" % number).seen.count(1)
+    for second in range(1, 200):
+        routes.find(b"alarm").seen.count(1)
+        topics = routes.seen_topics(float(second))
+    assert "alarm" in {one.name for one in topics}
 
 
 @pytest.mark.parametrize(("before_hz", "after_hz"), [(100, 400), (400, 100), (10, 60), (0, 50), (300, 0)])

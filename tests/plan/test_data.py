@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from planned_case import TEXT
 from sweep_data import swept
@@ -140,6 +142,38 @@ def test_a_data_set_that_is_not_there_or_is_something_else_is_told(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("scenario_hash", 5),
+        ("link_bps", "fast"),
+        ("order", None),
+        ("order", [1]),
+        ("drops", "{}"),
+        ("drops", "bulk"),
+        ("drops", None),
+        ("drops", '{"urgent": 0, "bulk": 7}'),
+        ("drops", '{"urgent": 0, "bulk": NaN}'),
+        ("drops", '{"urgent": 0, "bulk": "some"}'),
+        ("source", "guessed"),
+        ("category", None),
+        ("category", "others"),
+        ("n", float("inf")),
+        ("n", -1.0),
+        ("delay_mean_s", "long"),
+        ("delay_mean_s", -1.0),
+        ("loss", 5.0),
+        ("delay_histogram", [1, 2]),
+    ],
+)
+def test_a_data_set_of_others_with_these_columns_is_told_in_a_line(tmp_path, column, value):
+    scenario = from_text(TEXT.replace("max_delay: 30 ms", "max_delay: 30 ms, max_delay_p95: 60 ms"))
+    file = swept(scenario, tmp_path, drops=DROPS, publications=1000) / "sweep" / "chunk=0" / "part.parquet"
+    pq.write_table(pa.Table.from_pylist([row | {column: value} for row in pq.read_table(file).to_pylist()]), file)
+    with pytest.raises(FirelaneError, match="pipeline sweep SCENARIO"):
+        plan(scenario, data=tmp_path)
+
+
 def test_the_planner_takes_data_sets_too(predicted, tmp_path):
     ours, theirs = plan(SCENARIO, data=predicted), plan(SCENARIO, data=predicted, planner="enhsp")
     assert theirs.found.cost == ours.found.cost

@@ -187,6 +187,22 @@ def test_with_something_to_spare_less_is_dropped(spare, drop):
     assert any("less is dropped" in line for line in result.why) == (spare > 0)
 
 
+def test_what_is_proved_with_something_to_spare_is_the_plan_that_drops_more():
+    best, spared = plan(from_text(TEXT)), plan(from_text(TEXT), spare=0.1)
+    assert best.found.proven
+    assert not spared.found.proven
+    assert spared.found.lower_bound == best.found.cost < spared.found.cost
+    assert spared.why[0] == best.why[0]  # what less is dropped than
+
+
+def test_nothing_is_said_of_dropping_less_where_that_cannot_be():
+    scenario = from_text(TEXT.replace("bulk: {max_loss: 10 %}", "bulk: {max_loss: 0 %}"))
+    result = plan(scenario, spare=0.1)
+    assert result.order
+    assert result.found.proven
+    assert not any("less is dropped" in line for line in result.why)
+
+
 def test_with_something_to_spare_no_further_bound_is_missed():
     expected = mg1_priority(0.48, 0.93 * 0.48, 0.008)  # so that 7 % have to be dropped
     text = TEXT.replace("max_delay: 30 ms", f"max_delay: {1e3 * expected:.6f} ms")

@@ -140,6 +140,16 @@ def test_devices_of_different_sizes_on_one_topic_have_their_mean(data, tmp_path)
         (lambda data: data["IoTdevices"][3].update(messageSize=-1), r"IoTdevices\.3\.messageSize: -1 is out of range"),
         (lambda data: data["applications"][2].pop("applicationId"), r"applications\.2\.applicationId: this is missing"),
         (lambda data: data.update(applications={"a": 1}), r"applications: this must be a list"),
+        (lambda data: data.update(systemBandwidth=10**400), "systemBandwidth: .* is out of range"),
+        (lambda data: data["topics"][1].update(publishers=5), r"topics\.1\.publishers: this must be a list of names"),
+        (
+            lambda data: data["IoTdevices"].append(data["IoTdevices"][0]),
+            r"IoTdevices\.30\.deviceId: .* is the name of another already",
+        ),
+        (
+            lambda data: data["applications"].append(data["applications"][0]),
+            r"applications\.16\.applicationId: .* is the name of another already",
+        ),
         (lambda data: data.pop("IoTdevices"), "no specification of PlanIoT"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -182,7 +183,7 @@ class Execution:
                 plan=plan,
                 before=old,
                 before_for=before_for,
-                since=now,
+                since=now + outcome.seconds,
                 may_roll_back=kind not in CHOSEN and old is not None,
             )
 
@@ -194,8 +195,8 @@ class Execution:
     def _note_failure(self, cause: Cause, scene: Scene, problem: Exception, seconds: float) -> None:
         """Keep a record of it, once if it goes on."""
         why = str(problem) if isinstance(problem, FirelaneError) else described(problem)
-        if why != self._failure:
-            self._failure = why
+        if numberless(why) != self._failure:
+            self._failure = numberless(why)
             entry = self._entry(cause, scene, seconds, self._exchange.plan)
             self._decisions.add(replace(entry, verdict="failed", why=(shown(why),)))
 
@@ -220,6 +221,11 @@ class Execution:
 def described(bug: Exception) -> str:
     """A bug, in a line."""
     return f"a bug, sorry: {type(bug).__name__}: {bug}"
+
+
+def numberless(problem: str) -> str:
+    """What a problem is, whatever its numbers: what is measured changes from one try to the next."""
+    return re.sub(r"(?<![\w/.-])\d[\d.e+-]*", "#", problem)
 
 
 def _as_it_is(decision: Decision, old: Plan | None) -> Decision:

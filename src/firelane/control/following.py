@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from firelane.control.bandwidth import Bandwidth
+from firelane.control.execution import described
 from firelane.exchange.kernel import SeenKernel
 from firelane.exchange.link import Link
 from firelane.exchange.run import Exchange
@@ -20,19 +22,29 @@ MOST_GROWING_S = 8.0  # until there is a plan for what is known by then
 
 
 class Following:
-    """One estimate for each link in use; `changed` is called when another plan is due."""
+    """One estimate for each link in use; `changed` is called when another plan is due, `tell` if something is wrong."""
 
-    def __init__(self, exchange: Exchange, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        changed: Callable[[], None] = lambda: None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self._exchange = exchange
         self._changed = changed
+        self._tell = tell
+        self._said = ""
         self._links: dict[Link, Bandwidth] = {}
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow until cancelled; an exchange goes on with the pace it has, whatever goes wrong here."""
         while True:
             hurried = any(one.hurried for one in self._links.values())
             await asyncio.sleep(LOOK_HURRIED_S if hurried else LOOK_EVERY_S if self._links else LOOK_IDLE_S)
-            self.look(time.monotonic())
+            try:
+                self.look(time.monotonic())
+            except Exception as bug:
+                self._complain(described(bug))
 
     def look(self, now: float) -> None:
         """Look at what the kernel says of every link, and act on it."""
@@ -46,6 +58,12 @@ class Following:
                 self._follow(link, seen, now)
             elif link.narrow:
                 self._forget(link)
+
+    def _complain(self, problem: str) -> None:
+        if problem != self._said:
+            self._said = problem
+            traceback.print_exc()
+            self._tell(f"links are not followed: {problem}")
 
     def _follow(self, link: Link, seen: SeenKernel, now: float) -> None:
         estimate = self._links[link]
@@ -76,9 +94,11 @@ def _begun(link: Link) -> Bandwidth:
 
 
 @asynccontextmanager
-async def following(exchange: Exchange, changed: Callable[[], None]) -> AsyncIterator[Following]:
+async def following(
+    exchange: Exchange, changed: Callable[[], None], *, tell: Callable[[str], None] = lambda line: None
+) -> AsyncIterator[Following]:
     """Follow the links of a running exchange, until the block ends."""
-    following = Following(exchange, changed)
+    following = Following(exchange, changed, tell)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(following.run())
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firelane.arrays import Floats
+from firelane.arrays import Flags, Floats
 
 MOST_TOPICS = 1000  # others are as now
 MOST_LOOKS = 720  # that are remembered
@@ -89,6 +89,8 @@ class Forecast:
         }
 
     def _remember(self, latest_hz: Mapping[str, float]) -> None:
+        if len(self._number) >= MOST_TOPICS:
+            self._forget_silent()
         for name in latest_hz:
             if name not in self._number and len(self._number) < MOST_TOPICS:
                 self._number[name] = len(self._number)
@@ -96,6 +98,13 @@ class Forecast:
         before = np.zeros((len(self._rates), len(row)))
         before[:, : self._rates.shape[1]] = self._rates
         self._rates = np.vstack([before, row])[-MOST_LOOKS:]
+
+    def _forget_silent(self) -> None:
+        """Make room for other topics: of those on which nothing came in all that is remembered nothing is lost."""
+        heard: Flags = self._rates.max(axis=0, initial=0.0) > 0
+        names = [name for name, was_heard in zip(self._number, heard.tolist(), strict=True) if was_heard]
+        self._number = {name: number for number, name in enumerate(names)}
+        self._rates = self._rates[:, heard]
 
     def _judge(self, load: float) -> None:
         """Compare what was forecast for this look with what came."""

@@ -20,7 +20,7 @@ from firelane.control.cause import Cause, Scene
 from firelane.control.decision import Decision
 from firelane.control.decisions import Decisions, Entry
 from firelane.control.effect import ModelError
-from firelane.control.execution import Executed, Execution, described
+from firelane.control.execution import Executed, Execution, described, numberless
 from firelane.control.outlook import Outlook
 from firelane.control.patience import Patience
 from firelane.control.warm import warm_up
@@ -64,7 +64,7 @@ class Control:
         self._tell = tell
         self._clock = clock
         self._patience = Patience(min_interval_s, self.scenario.exchange.control.replans)
-        self._planning = asyncio.Lock()
+        self._planning = asyncio.Lock()  # held while somebody plans or looks
         self._execution = Execution(exchange, self.decisions, within_s=within_s)
         self._woken = asyncio.Event()
         self._alerts = Alerts()
@@ -78,11 +78,14 @@ class Control:
     async def run(self) -> None:
         """Watch until cancelled."""
         self.exchange.on_alert(self.alerted)
-        if _is_paced(self.observed()):
-            await asyncio.to_thread(warm_up, self.scenario.exchange.control.planner)
+        with self._complaining(self._clock()):
+            if _is_paced(self.observed()):
+                await asyncio.to_thread(warm_up, self.scenario.exchange.control.planner)
         while True:
             self._woken.clear()
-            again_at = await self.step(self._clock())
+            again_at = self._clock() + LOOK_EVERY_S
+            with self._complaining(self._clock()):
+                again_at = await self.step(self._clock())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), max(0.0, again_at - self._clock()))
 
@@ -110,16 +113,19 @@ class Control:
     def alerted(self, payload: bytes) -> None:
         """Somebody who watches the exchange has raised an alarm (`$firelane/alerts`)."""
         words = self._alerts.new(payload)
-        if words is not None:
-            self._wants(Cause(kind="alert", words=words), self._clock())
+        if words is None:
+            return
+        if not self._patience.waiting:  # else it is looked at soon anyway
             self.look_soon()
+        self._wants(Cause(kind="alert", words=words), self._clock())
 
     def reload(self, scenario: Scenario) -> None:
         """Go on with another configured scenario."""
         self.scenario = scenario
         self.outlook = self.outlook.change(scenario.exchange.control)
         self._patience.allow(scenario.exchange.control.replans)
-        self._execution.expectation, self._cause = None, RELOADED
+        self._cause = RELOADED
+        self._patience.changed(self._clock())
         self.look_soon()
 
     @property
@@ -149,7 +155,8 @@ class Control:
     async def apply(self, plan: Plan | None = None) -> Decision:
         """Apply this plan, or one that is made for what is live now; a FirelaneError says why not."""
         words = "somebody asked for a plan" if plan is None else "somebody brought a plan"
-        return (await self._act(Cause(kind="operator", words=words), plan)).decision
+        async with self._planning:
+            return (await self._act(Cause(kind="operator", words=words), plan)).decision
 
     def _observed(self, now: float) -> Observed:
         observed: Observed = self.exchange.observed(now)
@@ -167,14 +174,17 @@ class Control:
 
     async def _look_closer(self, observed: Observed, now: float) -> None:
         """Look for reasons to plan again that are not changes of subscriptions, needs or links; judge the plan."""
-        expectation = self._execution.expectation
-        if expectation is None:
-            self._patience.changed(now)
-            return
         with self._complaining(now):
-            cause = await asyncio.to_thread(self.outlook.moved, expectation, observed, self.listened_s, now)
-            if cause := cause or await self._measured(observed, now):
-                self._wants(cause, now)
+            async with self._planning:
+                expectation = self._execution.expectation
+                if observed.changed != self._seen:  # there was a plan meanwhile
+                    return
+                if expectation is None:
+                    self._patience.changed(now)
+                    return
+                cause = await asyncio.to_thread(self.outlook.moved, expectation, observed, self.listened_s, now)
+                if cause := cause or await self._measured(observed, now):
+                    self._wants(cause, now)
 
     async def _measured(self, observed: Observed, now: float) -> Cause | None:
         """Whether bounds are missed, and what the plan does; nothing is read if neither matters."""
@@ -198,23 +208,23 @@ class Control:
 
     async def _act(self, cause: Cause | None, plan: Plan | None) -> Executed:
         """Decide and apply; of all that has changed by now nothing is to be planned for again."""
-        async with self._planning:
-            now = self._clock()
-            observed = self._observed(now)
-            before, self._seen = self._seen, observed.changed
-            self._patience.acted(now)
+        now = self._clock()
+        observed = self._observed(now)
+        before, self._seen, self._cause = self._seen, observed.changed, None
+        self._patience.acted(now)
+        try:
             ahead = await asyncio.to_thread(self.outlook.to_plan_for, observed, now)
-            try:
-                outcome = await self._execution.act(self._scene(ahead), self._scene(observed), cause, plan, now)
-            except Exception:
-                if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
-                    self._seen = before
-                raise
-            self._patience.done(now + outcome.seconds)
-            planned_for = outcome.scene.observed
-            await asyncio.to_thread(self.outlook.planned, planned_for, now, ahead=planned_for is ahead)
-            self._cause = None
-            self._rest(outcome, brought=plan is not None)
+            outcome = await self._execution.act(self._scene(ahead), self._scene(observed), cause, plan, now)
+        except Exception:
+            if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
+                self._seen = before
+            else:
+                self._execution.expectation, self._cause = None, self._cause or cause
+            raise
+        self._patience.done(now + outcome.seconds)
+        planned_for = outcome.scene.observed
+        await asyncio.to_thread(self.outlook.planned, planned_for, now, ahead=planned_for is ahead)
+        self._rest(outcome, brought=plan is not None)
         return outcome
 
     def _rest(self, outcome: Executed, *, brought: bool) -> None:
@@ -229,7 +239,8 @@ class Control:
 
     async def _plan(self, now: float) -> None:
         with self._complaining(now):
-            decision = (await self._act(self._cause, None)).decision
+            async with self._planning:
+                decision = (await self._act(self._cause, None)).decision
             what = f"least shares do not fit on {', '.join(decision.relaxed)}; {''.join(decision.plan.why[:1])}"
             self._say(decision.relaxed, f"plan {decision.plan.version}: {what}")
 
@@ -241,13 +252,14 @@ class Control:
         except FirelaneError as problem:
             self._failed(str(problem), now)
         except Exception as bug:
-            traceback.print_exc()
+            if (numberless(described(bug)),) != self._said:
+                traceback.print_exc()
             self._failed(described(bug), now)
 
     def _failed(self, problem: str, now: float) -> None:
         self._execution.expectation = None
         self._retry_at = now + RETRY_S
-        self._say((problem,), f"no new plan, the old one stays: {problem}")
+        self._say((numberless(problem),), f"no new plan, the old one stays: {problem}")
 
     def _say(self, what: tuple[str, ...], line: str) -> None:
         """Tell it, unless it has just been told; nothing is not told."""

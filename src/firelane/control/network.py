@@ -62,8 +62,9 @@ class Networks:
         if known is None or not known.serves(observed, base):
             known = _made(observed, base)
         carrying = _carrying(known.network.routes, traffic(observed, base, listened_s))
-        self._known = replace(known, network=replace(known.network, routes=carrying))
-        return self._known.network
+        network = replace(known.network, routes=carrying)
+        self._known = replace(known, network=network)
+        return network
 
 
 def _made(observed: Observed, base: Scenario) -> _Known:

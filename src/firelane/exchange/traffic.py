@@ -18,6 +18,7 @@ from firelane.exchange.levels import LEVEL, look
 from firelane.exchange.observed import SeenTopic
 
 MOST_TOPICS = 50_000
+MOST_UNSEEN = 1000
 MOST_BYTES = 25_000_000  # of names, near enough
 SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
@@ -56,6 +57,7 @@ class Traffic:
     def __init__(self) -> None:
         self._seen: dict[bytes, Seen] = {}
         self._known = np.zeros(0, KNOWN)  # of the same topics in the same order, but for those after the last look
+        self._unseen: set[bytes] = set()  # some of those for which there was no room
         self._bytes = 0
         self._looked_at: float | None = None
 
@@ -68,10 +70,15 @@ class Traffic:
             if len(self._seen) < MOST_TOPICS and self._bytes + size_bytes <= MOST_BYTES:
                 self._seen[topic] = seen
                 self._bytes += size_bytes
+            elif len(self._unseen) < MOST_UNSEEN:
+                self._unseen.add(topic)
         return seen
 
     def take_silent(self) -> list[bytes]:
-        """Forget topics on which nothing is said any more, once there are many; returns them."""
+        """Forget topics on which nothing is said any more, once there are many.
+
+        Returns them, and with them those that found no room before: whoever asks for their totals anew has them seen.
+        """
         if len(self._seen) <= MOST_TOPICS // 2 and self._bytes <= MOST_BYTES // 2:
             return []
         silent = (self._known["looks"] > 1) & ~self._heard
@@ -80,6 +87,9 @@ class Traffic:
             del self._seen[topic]
             self._bytes -= 2 * len(topic) + SEEN_BYTES
         self._known = self._known[~silent]
+        if topics:
+            topics += self._unseen
+            self._unseen.clear()
         return topics
 
     def topics(self, now: float) -> tuple[SeenTopic, ...]:

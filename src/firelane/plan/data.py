@@ -26,11 +26,12 @@ from firelane.plan.requirements import Requirements
 from firelane.scenario.model import Scenario
 from firelane.simulate import simulate
 
-COLUMNS = (
-    "scenario_hash", "link_bps", "rate_factor", "order", "drops", "source", "category", "n", "delay_mean_s", "loss",
-)  # fmt: skip
+TEXTS = ("scenario_hash", "order", "drops", "source", "category")
+NUMBERS = ("link_bps", "rate_factor", "n", "delay_mean_s", "loss")
 PUBLICATIONS = 200_000  # of the simulation of doing nothing, which no sweep has
+MOST_DUE = 1e15
 LOST = "firelane pipeline sweep SCENARIO -o FOLDER makes one"
+FOREIGN = f"this is not a data set of a sweep; {LOST}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +121,22 @@ def read_data(path: str | Path, wanted: Requirements, conditions: Conditions | N
     if percentile and source == "predicted":
         raise FirelaneError(f"{path}: it has no simulations, so nothing is known of max_delay_p95; {LOST}")
     table = table.filter(pc.equal(table["source"], source))
+    if not table.num_rows:
+        raise FirelaneError(f"{path}: {FOREIGN}")
     notes.append(f"by {source} points of {Path(path).name}, which know categories and not single subscriptions")
     return _gathered(table, wanted, percentile, str(path), notes)
 
 
 def _read(path: Path, percentile: bool) -> pa.Table:
     folder = path / "sweep" if (path / "sweep").is_dir() else path
-    columns = [*COLUMNS, *(["delay_histogram"] if percentile else [])]
+    types = dict.fromkeys(TEXTS, pa.string()) | dict.fromkeys(NUMBERS, pa.float64())
+    if percentile:
+        types["delay_histogram"] = pa.list_(pa.int64())
     try:
-        return ds.dataset(folder, format="parquet").to_table(columns=columns)
+        return ds.dataset(folder, format="parquet").to_table(columns=list(types)).cast(pa.schema(types))
     except (OSError, pa.ArrowException, ValueError) as problem:
         missing = isinstance(problem, FileNotFoundError)
-        what = "there is no such data set" if missing else "this is not a data set of a sweep"
-        raise FirelaneError(f"{path}: {what}; {LOST}") from None
+        raise FirelaneError(f"{path}: {f'there is no such data set; {LOST}' if missing else FOREIGN}") from None
 
 
 def _nearest(table: pa.Table, conditions: Conditions, path: str) -> tuple[pa.Table, list[str]]:
@@ -163,29 +167,30 @@ def _nearest(table: pa.Table, conditions: Conditions, path: str) -> tuple[pa.Tab
 def _gathered(table: pa.Table, wanted: Requirements, percentile: bool, path: str, notes: list[str]) -> DataSet:
     """Seeds added up: a row for each order and drops, a column for each category."""
     point, points = _numbered(table, ("order", "drops"))
-    order = [name.split(">") for name, _ in points]
-    if any(sorted(one) != sorted(wanted.categories) for one in order):
-        raise FirelaneError(f"{path}: its categories are not those of the scenario; {LOST}")
     number = {name: i for i, name in enumerate(wanted.categories)}
-    category = np.array([number[name] for name in table["category"].to_pylist()], np.int64)
-    count = len(number)
-    place, places = point * count + category, len(points) * count
+    count, places = len(number), len(points) * len(number)
     weight = np.nan_to_num(_floats(table, "n"), nan=1.0)
     loss, delay = np.nan_to_num(_floats(table, "loss")), _floats(table, "delay_mean_s")
-    delivered = np.maximum(weight * (1 - loss), 1e-300)
     p95 = np.full(places, np.nan)
-    if percentile:
-        counts = np.zeros((places, BUCKETS), np.int64)
-        for row, histogram in zip(place.tolist(), table["delay_histogram"].to_pylist(), strict=True):
-            if histogram is not None:
-                counts[row] += np.array(histogram, np.int64)
-        p95 = percentiles_s(counts, (0.95,))[:, 0]
+    order = [str(name).split(">") for name, _ in points]
+    if any(sorted(one) != sorted(number) for one in order):
+        raise FirelaneError(f"{path}: its categories are not those of the scenario; {LOST}")
+    try:
+        rates = np.array([[json.loads(text)[name] for name in number] for _, text in points], np.float64)
+        place = point * count + np.array([number[name] for name in table["category"].to_pylist()], np.int64)
+        if percentile:
+            p95 = _percentiles(table, place, places)
+    except (KeyError, TypeError, ValueError):
+        raise FirelaneError(f"{path}: {FOREIGN}") from None
+    possible = (loss >= 0) & (loss <= 1) & ~(delay < 0) & (weight >= 0) & (weight <= MOST_DUE)
+    if not possible.all() or not ((rates >= 0) & (rates <= 1)).all():
+        raise FirelaneError(f"{path}: {FOREIGN}")
+    delivered = np.maximum(weight * (1 - loss), 1e-300)
     shape = (len(points), count)
     total = sum_by(place, weight, places)
     if not (total > 0).all():
         raise FirelaneError(f"{path}: some points lack a category, as if cut off; {LOST}")
     nothing = _nothing(wanted, percentile)
-    rates = [json.loads(text) for _, text in points]
     known = {
         "delay_mean_s": sum_by(place, delay * delivered, places) / sum_by(place, delivered, places),
         "delay_p95_s": p95,
@@ -198,10 +203,19 @@ def _gathered(table: pa.Table, wanted: Requirements, percentile: bool, path: str
     return DataSet(
         wanted=wanted,
         rank=np.vstack([np.zeros((1, count), np.int64), [[one.index(name) for name in number] for one in order]]),
-        drop_rate=np.vstack([np.zeros((1, count)), [[one[name] for name in number] for one in rates]]),
+        drop_rate=np.vstack([np.zeros((1, count)), rates]),
         **{name: np.vstack([nothing[name], column.reshape(shape)]) for name, column in known.items()},
         notes=tuple(notes),
     )
+
+
+def _percentiles(table: pa.Table, place: Ints, places: int) -> Floats:
+    """The 95th percentile of each place, of all its histograms together."""
+    counts = np.zeros((places, BUCKETS), np.int64)
+    for row, histogram in zip(place.tolist(), table["delay_histogram"].to_pylist(), strict=True):
+        if histogram is not None:
+            counts[row] += np.array(histogram, np.int64)
+    return percentiles_s(counts, (0.95,))[:, 0]
 
 
 def _nothing(wanted: Requirements, percentile: bool) -> dict[str, Floats]:

@@ -65,8 +65,10 @@ def plan(
         swept = read_data(data, wanted, conditions)
         known, wanted = ByData(swept), replace(wanted, notes=(*wanted.notes, *swept.notes))
         found, size, levels = _by_data(wanted, swept.table(), planner, folder, seconds)
+    best = found
     if spare and not found.nothing:
-        found = spared(wanted, known, found, spare, None if data is None else list(levels.values()))
+        found = spared(wanted, known, best, spare, None if data is None else list(levels.values()))
+    if (found.drop_rate < best.drop_rate).any():
         note = f"less is dropped than that, for delays that are longer by up to {spare:.0%} of what is required"
         wanted = replace(wanted, notes=(*wanted.notes, note))
     conflicting = known.conflict() if found.cost.violated else []
@@ -83,7 +85,7 @@ def plan(
         missed=missed(wanted, known, found),
         nearest=near,
         conflict=[wanted.name(wanted.bounds[one]) for one in conflicting],
-        why=(_verdict(planner, found, size), *tell(wanted, known, found, conflicting, near)),
+        why=(_verdict(planner, best, size), *tell(wanted, known, found, conflicting, near)),
         seconds=time.perf_counter() - began,
     )
 

@@ -56,4 +56,5 @@ def spared(
     values = known.values(found.rank, drop_rate)
     assert values is not None
     cost = Cost.of(costs(wanted, values[None, :], drop_rate[None, :])[0])
-    return Found(rank=found.rank, drop_rate=drop_rate, cost=cost, lower_bound=found.lower_bound, proven=found.proven)
+    proven = found.proven and cost == found.cost
+    return Found(rank=found.rank, drop_rate=drop_rate, cost=cost, lower_bound=found.lower_bound, proven=proven)

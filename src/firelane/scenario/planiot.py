@@ -10,6 +10,8 @@ Checked by: tests/scenario/test_planiot.py
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +81,7 @@ class _Reading:
             rate, size = self._number(device, key, "publishFrequency"), self._number(device, key, "messageSize")
             self._distribution(device, key)
             wanted = self._names(device, key, "publishesTo")
-            publishers[self._name(device, key, "deviceId")] = {"publishes": dict.fromkeys(wanted, rate)}
+            publishers[self._name(device, key, "deviceId", publishers)] = {"publishes": dict.fromkeys(wanted, rate)}
             for topic in wanted:
                 hz, total = sizes.get(topic, (0.0, 0.0))
                 if hz and abs(total / hz - size) > 1e-9 * size:
@@ -110,7 +112,7 @@ class _Reading:
             for topic in wanted:
                 if topic not in topics:
                     self.unused[f"{key}.subscribesTo {topic}: no device publishes to it"] = None
-            name = self._name(application, key, "applicationId")
+            name = self._name(application, key, "applicationId", subscribers)
             subscribers[name] = {
                 "link": LINK,
                 "subscribes": {topic: need for topic in wanted if topic in topics},
@@ -126,7 +128,7 @@ class _Reading:
                 (publishers, "publishes", "publishers"),
                 (subscribers, "subscribes", "subscribers"),
             ):
-                told = {str(one) for one in topic.get(kind) or []}
+                told = set(self._names(topic, f"topics.{number}", kind))
                 known = {person for person, one in people.items() if name in one[word]}
                 for one in sorted(told ^ known if kind in topic else set()):
                     side = "only here" if one in told else "missing here"
@@ -197,15 +199,18 @@ class _Reading:
             if name not in names:
                 self.unused[f"{key.split('.', maxsplit=1)[0]}.{name}: not known"] = None
 
-    def _name(self, thing: dict[str, Any], key: str, name: str) -> str:
+    def _name(self, thing: dict[str, Any], key: str, name: str, taken: Collection[str]) -> str:
         if not thing.get(name):
             raise ScenarioError("this is missing; give it a name", key=f"{key}.{name}", source=self.source)
-        return str(thing[name])
+        found = str(thing[name])
+        if found in taken:
+            raise ScenarioError(f'"{found}" is the name of another already', key=f"{key}.{name}", source=self.source)
+        return found
 
     def _names(self, thing: dict[str, Any], key: str, name: str) -> list[str]:
         value = thing.get(name) or []
         if not isinstance(value, list):
-            raise ScenarioError("this must be a list of topics", key=f"{key}.{name}", source=self.source)
+            raise ScenarioError("this must be a list of names", key=f"{key}.{name}", source=self.source)
         return [str(one) for one in value]
 
     def _number(self, thing: dict[str, Any], key: str, name: str) -> float:
@@ -215,6 +220,8 @@ class _Reading:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise ScenarioError(f'"{value}" is not a number', key=where, source=self.source) from None
+        except OverflowError:  # a whole number of hundreds of digits
+            number = math.inf
         if not 0 <= number < 1e15:
             raise ScenarioError(f"{number:g} is out of range", key=where, source=self.source)
         return number
