@@ -26,9 +26,16 @@ def misses_of_every_plan(wanted, plans):
     return wanted.violated(plans.values(wanted.targets, rank, np.array([drops for _, drops in every])))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_set_conflicts_and_no_part_of_it_does(seed):
-    wanted = some_requirements(seed, categories=1 + seed % 3, tightness=(1.0, 8.0))
+@pytest.mark.parametrize(
+    ("seed", "shape"),
+    [
+        *((seed, {"categories": 1 + seed % 3}) for seed in range(40)),
+        # of a category on two links one may be full, so that dropping all it bears on both is too much
+        *((seed, {"categories": 3, "links": 2}) for seed in (71, *range(20))),
+    ],
+)
+def test_the_set_conflicts_and_no_part_of_it_does(seed, shape):
+    wanted = some_requirements(seed, tightness=(1.0, 8.0), **shape)
     plans = many_plans(wanted.routes, wanted.group)
     misses = misses_of_every_plan(wanted, plans)
     chosen = conflict(wanted, plans)
@@ -53,3 +60,12 @@ def test_a_category_that_bears_no_loss_is_named_in_the_conflict_it_causes():
     ]
     kinds = [[wanted.bounds[one] for one in chosen] for wanted, chosen in found]
     assert any(any(one.kind == "loss" and one.bound == 0 for one in chosen) for chosen in kinds)
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_where_there_are_many_categories_what_a_plan_meets_is_no_conflict(links):
+    wanted = some_requirements(3, categories=9, subscribers=18, links=links, load=0.3, tightness=(50.0, 80.0))
+    plans = many_plans(wanted.routes, wanted.group)
+    nothing = np.zeros((1, 9), np.int64), np.zeros((1, 9))
+    assert not wanted.violated(plans.values(wanted.targets, *nothing)).any()
+    assert conflict(wanted, plans) == []
