@@ -63,9 +63,10 @@ def test_a_category_that_bears_no_loss_is_named_in_the_conflict_it_causes():
 
 
 @pytest.mark.parametrize("links", [1, 2])
-def test_where_there_are_many_categories_what_a_plan_meets_is_no_conflict(links):
-    wanted = some_requirements(3, categories=9, subscribers=18, links=links, load=0.3, tightness=(50.0, 80.0))
-    plans = many_plans(wanted.routes, wanted.group)
-    nothing = np.zeros((1, 9), np.int64), np.zeros((1, 9))
-    assert not wanted.violated(plans.values(wanted.targets, *nothing)).any()
-    assert conflict(wanted, plans) == []
+def test_of_many_categories_what_cannot_be_is_named_and_what_can_is_not(links):
+    shape = {"categories": 9, "subscribers": 18, "links": links}
+    easy = some_requirements(3, load=0.3, tightness=(50.0, 80.0), **shape)
+    assert conflict(easy, many_plans(easy.routes, easy.group)) == []
+    hard = some_requirements(3, load=0.3, tightness=(0.001, 0.002), **shape)
+    (impossible,) = conflict(hard, many_plans(hard.routes, hard.group))
+    assert hard.bounds[impossible].kind == "delay"
