@@ -296,7 +296,7 @@ def tune(
     show_default=True,
     help="Seconds after which the best so far is taken (search), or none (enhsp).",
 )
-@click.option("--spare", metavar="SHARE", default="0 %", show_default=True, help="Drop less; see below.")
+@click.option("--spare", metavar="SHARE", default="0 %", show_default=True, help="Drop less; see above.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here, as JSON.")
 @_json
 def plan_(

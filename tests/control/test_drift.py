@@ -64,6 +64,13 @@ def test_half_of_the_headroom_may_be_eaten_and_no_more():
     assert outdated(scene, at_load(1.61), scenario)  # times 0.94/1.5 is more than 0.97
 
 
+@pytest.mark.parametrize(("after", "expected"), [(20.5, False), (23.0, True)])
+def test_a_link_that_no_plan_can_relieve_is_not_planned_for_again_at_every_look(after, expected):
+    """Nothing of QoS 1 is dropped, so a load of 20 stays one."""
+    wants = [want("s", "a", qos=1), want("s", "b", qos=1)]
+    assert outdated(seen(at_load(20.0), wants), at_load(after)) is expected
+
+
 def test_sizes_count_as_rates_do():
     scene = seen([topic("a", 5.0, 100.0)], [want("s", "a")])
     assert outdated(scene, [topic("a", 5.0, 200.0)])

@@ -54,6 +54,14 @@ def test_people_get_a_table_and_reasons_and_the_plan_is_written(scenario, tmp_pa
     assert [flow["drop_rate"] for flow in written["flows"]] == [0, 0.1]
 
 
+def test_a_category_without_traffic_is_not_called_saturated(scenario):
+    scenario.write_text(TEXT.replace("{a: 60 Hz, b: 60 Hz}", "{a: 60 Hz, b: 0 Hz}"))
+    result = firelane(scenario)
+    assert result.exit_code == 0, result.output
+    assert "bulk" in result.stdout
+    assert "saturated" not in result.stdout
+
+
 def test_the_plan_can_be_predicted_with(scenario, tmp_path):
     plan = tmp_path / "plan.json"
     firelane(scenario, "-o", plan)

@@ -26,9 +26,16 @@ def misses_of_every_plan(wanted, plans):
     return wanted.violated(plans.values(wanted.targets, rank, np.array([drops for _, drops in every])))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_set_conflicts_and_no_part_of_it_does(seed):
-    wanted = some_requirements(seed, categories=1 + seed % 3, tightness=(1.0, 8.0))
+@pytest.mark.parametrize(
+    ("seed", "shape"),
+    [
+        *((seed, {"categories": 1 + seed % 3}) for seed in range(40)),
+        # of a category on two links one may be full, so that dropping all it bears on both is too much
+        *((seed, {"categories": 3, "links": 2}) for seed in (71, *range(20))),
+    ],
+)
+def test_the_set_conflicts_and_no_part_of_it_does(seed, shape):
+    wanted = some_requirements(seed, tightness=(1.0, 8.0), **shape)
     plans = many_plans(wanted.routes, wanted.group)
     misses = misses_of_every_plan(wanted, plans)
     chosen = conflict(wanted, plans)
@@ -53,3 +60,13 @@ def test_a_category_that_bears_no_loss_is_named_in_the_conflict_it_causes():
     ]
     kinds = [[wanted.bounds[one] for one in chosen] for wanted, chosen in found]
     assert any(any(one.kind == "loss" and one.bound == 0 for one in chosen) for chosen in kinds)
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_of_many_categories_what_cannot_be_is_named_and_what_can_is_not(links):
+    shape = {"categories": 9, "subscribers": 18, "links": links}
+    easy = some_requirements(3, load=0.3, tightness=(50.0, 80.0), **shape)
+    assert conflict(easy, many_plans(easy.routes, easy.group)) == []
+    hard = some_requirements(3, load=0.3, tightness=(0.001, 0.002), **shape)
+    (impossible,) = conflict(hard, many_plans(hard.routes, hard.group))
+    assert hard.bounds[impossible].kind == "delay"

@@ -36,7 +36,8 @@ class Loads:
         now, then = self.offered.sum(axis=1), planned.offered.sum(axis=1)
         moved = np.abs(self.offered - planned.offered).max(axis=1, initial=0.0) > MOVED * np.maximum(then, allowed)
         crossed = ((now > allowed) != (then > allowed)) & (np.abs(now - then) > NOISE)
-        squeezed = (self.kept > allowed) & (self.kept - planned.kept > max(NOISE, headroom / 2))
+        too_much = np.maximum(max(NOISE, headroom / 2), MOVED * (planned.kept - allowed))  # more where it was known
+        squeezed = (self.kept > allowed) & (self.kept - planned.kept > too_much)
         return bool((moved | crossed | squeezed).any() or (planned.idle & ~self.idle).any())
 
 

@@ -32,8 +32,8 @@ def _cells(result: Planned, name: str) -> list[str]:
     return [
         str(int(result.found.rank[number])),
         _percent(result.drops[name]),
-        _ms(before["delay_mean_s"]),
-        _ms(after["delay_mean_s"]),
+        _delay(before),
+        _delay(after),
         _ms(min(bounds["delay"])) if bounds["delay"] else "",
         _percent(before["loss"]),
         _percent(after["loss"]),
@@ -45,5 +45,12 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.3g}"
 
 
-def _ms(seconds: float | None) -> str:
-    return "saturated" if seconds is None else f"{1e3 * seconds:,.4g}"
+def _delay(gets: dict[str, float | None]) -> str:
+    delay_s = gets["delay_mean_s"]
+    if delay_s is None:
+        return "-" if gets["loss"] is None else "saturated"  # nothing is published, or too much
+    return _ms(delay_s)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.4g}"
