@@ -18,7 +18,7 @@ from firelane.exchange.levels import LEVEL, look
 from firelane.exchange.observed import SeenTopic
 
 MOST_TOPICS = 50_000
-MOST_UNSEEN = 1000
+MOST_UNSEEN, LONGEST_UNSEEN = 1000, 1000  # topics, and bytes of each
 MOST_BYTES = 25_000_000  # of names, near enough
 SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
@@ -70,7 +70,7 @@ class Traffic:
             if len(self._seen) < MOST_TOPICS and self._bytes + size_bytes <= MOST_BYTES:
                 self._seen[topic] = seen
                 self._bytes += size_bytes
-            elif len(self._unseen) < MOST_UNSEEN:
+            elif len(self._unseen) < MOST_UNSEEN and len(topic) <= LONGEST_UNSEEN:
                 self._unseen.add(topic)
         return seen
 
