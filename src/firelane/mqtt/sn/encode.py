@@ -61,8 +61,8 @@ def encode(message: Message) -> bytes:
 def _encode_rare(message: Message) -> bytes:
     match message:
         case Connect():
-            flags = message.will << 3 | message.clean_session << 2
-            body = bytes((flags, message.protocol_id)) + two_bytes(message.duration_s) + message.client_id.encode()
+            asked = message.will << 3 | message.clean_session << 2
+            body = bytes((asked, message.protocol_id)) + two_bytes(message.duration_s) + message.client_id.encode()
             return _framed(Kind.CONNECT, body)
         case Answer():
             return _framed(message.kind, bytes((message.return_code,)))
