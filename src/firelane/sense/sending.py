@@ -23,9 +23,10 @@ from firelane.sense.wire import WRAP, Batch, encode, portions
 
 MOST_BYTES = 60_000  # of a message, unless its transport takes less
 HEALED_IN = 12  # heartbeats, until every sensor's whole state was told again
+FORGET = 0.9  # of the longest time between readings, from one to the next
 GONE_BYTES = 32  # a sensor's, more than enough
 NOBODY: Ints = np.zeros(0, np.int64)
-SILENT = 3.0  # heartbeats without a reading of a sensor: it is gone
+SILENT = 3.0  # heartbeats, and times as long as between readings before: then a sensor is gone
 
 
 class SendingStream:
@@ -39,6 +40,7 @@ class SendingStream:
         self._sending = SendingBank(count, delta=offer.precision or 1.0, model=EVERY if offer.discrete else model)
         self._number = 0
         self._turn = 0
+        self._between_s: Floats = np.zeros(count)  # readings of each, lately
         self._beat_at = -math.inf
         self.delta = offer.precision or 0.0
         self.readings = 0
@@ -53,7 +55,11 @@ class SendingStream:
 
         They are as few as fit; `apart`, there is one for each update.
         """
+        chosen = self._sending.bank.all if sensors is None else sensors
+        before_s = self._sending.read_s[chosen]
         updates = self._sending.observe(time_s, readings, sensors)
+        since_s = np.where(np.isfinite(before_s), time_s - before_s, 0.0)
+        self._between_s[chosen] = np.maximum(since_s, FORGET * self._between_s[chosen])
         self.readings += len(readings)
         self.sent += len(updates)
         if not len(updates):
@@ -65,11 +71,9 @@ class SendingStream:
         if time_s < self._beat_at:
             return []
         self._beat_at = time_s + self.offer.heartbeat_s
-        whole = self._next_few() if self._heal else NOBODY
-        made = self._messages(self._sending.bank.whole(whole), time_s, heartbeat=True)
-        gone = self._gone(time_s)
-        if len(gone):
-            made += self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=True, gone=gone)
+        made = self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=True, gone=self._gone(time_s))
+        if self._heal:
+            made += self.whole(time_s, self._next_few())
         return made
 
     def whole(self, time_s: float, sensors: Ints | None = None) -> list[bytes]:
@@ -99,10 +103,11 @@ class SendingStream:
         return turn
 
     def _gone(self, time_s: float) -> Ints:
-        """The sensors that are no longer read; if they do not fit a message, others of them the next time."""
+        """The sensors that are no longer read, as many as fit a message."""
         read_s = self._sending.read_s
-        gone = np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - SILENT * self.offer.heartbeat_s))
-        return np.roll(gone, -self._number)[: max(1, self.most_bytes // GONE_BYTES)]
+        patience_s = SILENT * np.maximum(self.offer.heartbeat_s, self._between_s)
+        gone = np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - patience_s))
+        return gone[: max(1, self.most_bytes // GONE_BYTES)]
 
     def _messages(
         self,
