@@ -189,21 +189,18 @@ class Client:
 
     async def _connect(self) -> _Connection:
         """A new connection that was let in."""
-        context = ssl.create_default_context() if self._tls else None
         where = f"{self.host}:{self.port}"
-        loop = asyncio.get_running_loop()
+        connection = _Connection(self._got)
         try:
             async with asyncio.timeout(ANSWER_S):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self._got), self.host, self.port, ssl=context
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection, self.host, self.port, ssl=ssl.create_default_context() if self._tls else None
                 )
                 answer = await connection.ask(self._hello())
-        except TimeoutError:
-            raise ClientError(f"the broker at {where} does not answer; is it running, and is this its port?") from None
-        except (OSError, ssl.SSLError, PacketError) as problem:
-            why = getattr(problem, "strerror", None) or str(problem) or "it hung up"
-            raise ClientError(f"the broker at {where} cannot be reached: {why}; check the address") from None
-        _consent([answer.reason], answer.properties, f"connecting to {where}")
+            _consent([answer.reason], answer.properties, f"connecting to {where}")
+        except BaseException as problem:
+            connection.leave()
+            raise _unreachable(where, problem) from None
         self._connection = connection
         self.client_id = answer.properties.get("assigned_client_identifier", self.client_id)
         self._there.set()
@@ -355,6 +352,16 @@ def address(url: str, ports: dict[str, int] = PORTS) -> tuple[str, int, bool]:
     if not parts.hostname:
         raise ClientError(f'"{url}" names no host; write {schemes}')
     return parts.hostname, port, parts.scheme.endswith("s")
+
+
+def _unreachable(where: str, problem: BaseException) -> BaseException:
+    """What to tell of a broker that could not be reached; other problems stay what they are."""
+    if isinstance(problem, TimeoutError):
+        return ClientError(f"the broker at {where} does not answer; is it running, and is this its port?")
+    if isinstance(problem, (OSError, ssl.SSLError)):
+        why = problem.strerror or str(problem) or "it hung up"
+        return ClientError(f"the broker at {where} cannot be reached: {why}; check the address")
+    return problem
 
 
 def _consent(reasons: list[int], properties: dict[str, Any], what: str) -> None:

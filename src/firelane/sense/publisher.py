@@ -1,8 +1,11 @@
 """A device that publishes streams of sensors: it offers them, keeps what was granted, and sends what must be sent.
 
-Implements: rdds, sections II-A and III-A (the publisher's half of Fig. 3).
+With a controller its delta is what was granted times gamma / gamma_max: load that is to spare buys precision, and with
+too much of it precision is given back, as far as was granted.
+
+Implements: rdds, sections II-A, III-A and III-C (the publisher's half of Fig. 3 and 4).
 Differs:    the broker is any MQTT broker; one that grants nothing is taken at what is offered.
-Symbols:    stream_i -> PublishedStream, T_i -> topic.
+Symbols:    stream_i -> PublishedStream, T_i -> topic, U_ref -> the controller's target.
 Checked by: tests/live/sense/test_sense_live.py
 """
 
@@ -20,6 +23,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.mqtt import topic_problem
 from firelane.sense.bank import AUTO
+from firelane.sense.load import Load
 from firelane.sense.offer import (
     GRANT,
     OFFER,
@@ -34,6 +38,7 @@ from firelane.sense.offer import (
     from_json,
     to_json,
 )
+from firelane.sense.precision import LEAST_TARGET, PrecisionController
 from firelane.sense.sending import MOST_BYTES, SendingStream
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
@@ -114,6 +119,8 @@ class SensorPublisher:
         messenger: Messenger,
         *,
         send: Send | None = None,
+        control: PrecisionController | None = None,
+        load: Load | None = None,
         lossy: bool = False,
         most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.time,
@@ -122,6 +129,9 @@ class SensorPublisher:
         self.streams: dict[str, PublishedStream] = {}
         self._messenger = messenger
         self._send = send or self._publish
+        self.control = control
+        self._load = load
+        self._own_target = control.target if control is not None else None
         self._lossy = lossy
         self._most_bytes = most_bytes
         self._clock = clock
@@ -159,6 +169,8 @@ class SensorPublisher:
             raise OfferError(f'"{topic}" cannot be the topic of a stream: {problem or "it starts with $"}')
         if topic in self.streams:
             raise OfferError(f'"{topic}" is offered already; give other sensors a stream of their own')
+        if self.control is not None:
+            more = {"gamma_max": max(1.0, self.control.gamma_max), "load": self._own_target} | more
         offer = _offer(sensors, precision, discrete, type, heartbeat_s, more)
         sending = SendingStream(offer, model=model, most_bytes=self._most_bytes, heal=self._lossy)
         stream = self.streams[topic] = PublishedStream(topic, sending, self._send, self._clock)
@@ -180,8 +192,22 @@ class SensorPublisher:
         publish: Any = self._messenger.publish
         await publish(topic, payload, content_type=CONTENT_TYPE)
 
+    def _keep_load(self, now: float) -> None:
+        """Table I: now and then, see what the load is, and tighten or widen all precisions alike."""
+        control = self.control
+        if control is None or self._load is None or self._own_target is None or not control.due(now):
+            return
+        asked = [
+            one.grant.load for one in self.streams.values() if one.grant is not None and one.grant.load is not None
+        ]
+        control.target = max(LEAST_TARGET, min([self._own_target, *asked]))
+        share = control.sample(now, self._load.measure(now)) / control.gamma_max
+        for stream in self.streams.values():
+            stream.gamma_share = share
+
     async def _tend(self) -> None:
         while True:
+            self._keep_load(self._clock())
             for stream in list(self.streams.values()):
                 if self._anew:
                     await self._messenger.publish(

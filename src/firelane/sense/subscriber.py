@@ -1,6 +1,6 @@
 """An application that follows streams of sensors: at any time it knows what every sensor reads, without asking.
 
-Implements: rdds, sections II-A and III-A (the subscriber's half of Fig. 3).
+Implements: rdds, sections II-A, III-A and III-C4 (the subscriber's half of Fig. 3 and 4).
 Differs:    what was lost is asked for, where somebody can be asked.
 Symbols:    the buffer of Fig. 3 -> waiting.
 Checked by: tests/live/sense/test_sense_live.py
@@ -20,11 +20,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from firelane.arrays import Floats
+from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.offer import (
+    LOAD,
     OFFER,
     RESYNC,
     SENSOR_TYPE,
     TOLERANCE,
+    LoadSignal,
     Offer,
     OfferError,
     Resync,
@@ -139,6 +142,7 @@ class SensorSubscriber:
         sensor_type: str | None = None,
         through_broker: bool = True,
         buffer: int = BUFFER,
+        occupancy: OccupancyPredictor | None = None,
         on_update: Callable[[FollowedStream, Updates], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         tell: Callable[[str], None] = lambda line: None,
@@ -149,6 +153,7 @@ class SensorSubscriber:
         self._filter, self._tolerance, self._type = topic_filter, tolerance, sensor_type
         self._through_broker = through_broker
         self._waiting: deque[tuple[str, bytes, float]] = deque(maxlen=buffer)
+        self._occupancy = occupancy
         self._on_update = on_update
         self._clock = clock
         self._tell = tell
@@ -182,6 +187,8 @@ class SensorSubscriber:
         """A message of a stream: it waits in the buffer, of which the oldest gives way."""
         if len(self._waiting) == self._waiting.maxlen:
             self.overflowed += 1
+        if self._occupancy is not None:
+            self._occupancy.arrived()
         self._waiting.append((topic, payload, self._clock()))
         self._wake.set()
 
@@ -224,6 +231,8 @@ class SensorSubscriber:
             return
         if self._on_update is not None:
             self._on_update(stream, updates)
+        if self._occupancy is not None:
+            self._occupancy.processed(self._clock() - arrived_s)
 
     def _stream(self, topic: str) -> FollowedStream | None:
         stream = self.streams.get(topic)
@@ -253,7 +262,7 @@ class SensorSubscriber:
             self._tell(f"{name}: {problem}")
 
     async def _ask(self) -> None:
-        """Ask for states that are missing."""
+        """Ask for states that are missing and, now and then, for the load that can be borne (Eq. 9)."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             now = self._clock()
@@ -261,3 +270,7 @@ class SensorSubscriber:
                 wanted = stream.to_ask(now)
                 if wanted is not None:
                     await self._messenger.publish(RESYNC + stream.topic, to_json(wanted))
+            if self._occupancy is not None and self._occupancy.due(now):
+                signal = to_json(LoadSignal(load=self._occupancy.predict(now)))
+                for topic in list(self.streams):
+                    await self._messenger.publish(LOAD + topic, signal)
