@@ -86,9 +86,7 @@ class SendingBank:
         if model not in CHOICES:
             raise FirelaneError(f'there is no model "{model}"; choose from: {", ".join(CHOICES)}')
         self.bank = ModelBank(sensors)
-        self.bank.delta[:] = delta
-        if not np.all((self.bank.delta >= LEAST_DELTA) & (self.bank.delta <= MOST_VALUE)):
-            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
+        self.delta = delta
         self.bank.model[:] = LAST_VALUE if model == MODELS[LAST_VALUE] else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
@@ -96,6 +94,23 @@ class SendingBank:
 
     def __len__(self) -> int:
         return len(self.bank)
+
+    @property
+    def delta(self) -> Floats:
+        """The precision in force, of each sensor; set one for all of them, or one each, from the next reading on.
+
+        A filter's noise stays what the delta of its first update made it.
+        """
+        return self.bank.delta
+
+    @delta.setter
+    def delta(self, delta: float | Floats) -> None:
+        wanted = np.asarray(delta, np.float64)
+        if wanted.shape not in ((), (len(self),)):
+            raise FirelaneError(f"{wanted.size} deltas for {len(self)} sensors; give one for all of them, or one each")
+        if not np.all((wanted >= LEAST_DELTA) & (wanted <= MOST_VALUE)):
+            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
+        self.bank.delta[:] = wanted
 
     def observe(self, time_s: float | Floats, readings: Floats, sensors: Ints | None = None) -> Updates:
         """Take a reading of each of some sensors (all by default) and return those that must be sent."""
