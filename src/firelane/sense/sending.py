@@ -17,7 +17,6 @@ from firelane.arrays import Floats, Ints
 from firelane.errors import FirelaneError
 from firelane.sense.bank import AUTO, EVERY, SendingBank
 from firelane.sense.offer import Offer
-from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import Updates
 from firelane.sense.wire import WRAP, Batch, encode, portions
 
@@ -86,12 +85,10 @@ class SendingStream:
         """Another precision from now on; who subscribes is told at once."""
         if self.offer.discrete:
             raise FirelaneError("discrete sensors have no precision; every reading of theirs is sent")
-        if not LEAST_DELTA <= delta <= MOST_VALUE:
-            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
         if delta == self.delta:
             return []
+        self._sending.delta = delta
         self.delta = delta
-        self._sending.bank.delta[:] = delta
         return self._messages(self._sending.bank.whole(NOBODY), time_s)
 
     def _next_few(self) -> Ints:
