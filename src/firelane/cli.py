@@ -1009,7 +1009,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense or simulator; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; without it, all of them.
     """
     from firelane import bench as benchmarks
 
