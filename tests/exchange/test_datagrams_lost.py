@@ -433,6 +433,28 @@ def test_who_only_introduced_itself_gives_way_when_there_are_too_many(desk):
     assert air.sensor().connect("ben") == ReturnCode.CONGESTION  # all have shown that they are there, or are new
 
 
+def test_the_session_of_who_only_introduced_itself_does_not_outlive_it(desk, air):
+    known = air.join("known", clean_session=False)
+    known.subscribe("a/b", qos=1)
+    known.say(Disconnect())
+    for client_id in ("stranger", "known"):
+        air.join(client_id, clean_session=False, duration_s=5)
+    air.pass_time(10)
+    assert not air.listener.peers
+    assert list(desk.broker.sessions) == ["known"]
+
+
+def test_an_introduction_that_comes_twice_is_one(desk, air):
+    ann = air.join("ann")
+    ann.subscribe("a/b")
+    ann.say(Connect(client_id="ann"))
+    assert ann.heard() == [Answer(kind=Kind.CONNACK)]
+    assert set(desk.session("ann").subscriptions) == {"a/b"}
+    desk.now += 5
+    ann.say(Connect(client_id="ann"))  # it has started anew
+    assert not desk.session("ann").subscriptions
+
+
 def test_who_never_tells_its_will_is_let_go(desk, air):
     ann = air.sensor()
     ann.say(Connect(client_id="ann", will=True))

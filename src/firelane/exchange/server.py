@@ -10,6 +10,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ BACKLOG = 2048
 HIGH_WATER_BYTES = 65_536
 DRAIN_WITHIN_S = 5.0
 HANDSHAKE_WITHIN_S = 10.0
+RECEIVE_BYTES = 4_000_000  # of datagrams that wait to be read, as far as the system allows
 SLICE_BYTES = 1024  # taken at first from what a client has sent, to see how long it takes
 TURN_S = 0.005  # and how long, until others have their turn
 MUCH_BYTES = 65_536  # as much at once is from someone who sends as fast as it is read
@@ -77,6 +79,8 @@ class Server:
             transport, _ = await self._loop.create_datagram_endpoint(lambda: listener, local_addr=(host, port))
         except (OSError, OverflowError) as problem:
             raise ServeError.listening(host, port, problem, "choose another address or port") from None
+        with suppress(OSError):  # what comes at once while there is other work to do
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         self._datagrams.append(transport)
         return int(transport.get_extra_info("sockname")[1])
 

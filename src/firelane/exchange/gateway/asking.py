@@ -33,6 +33,7 @@ from firelane.mqtt.topics import filter_problem, topic_problem
 if TYPE_CHECKING:
     from firelane.exchange.gateway.peer import Peer
 
+_INTRODUCTION = (Kind.WILLTOPIC, Kind.WILLMSG)
 _ACKS = {Kind.PUBREC: mqtt.Kind.PUBREC, Kind.PUBREL: mqtt.Kind.PUBREL, Kind.PUBCOMP: mqtt.Kind.PUBCOMP}
 
 
@@ -42,7 +43,8 @@ def handle(peer: Peer, message: Message, now: float) -> None:
         peer.ignore()
         return
     peer.connection.heard_at = now
-    peer.proven = peer.proven or not isinstance(message, WillTopic | WillMessage)
+    if not peer.proven and getattr(message, "kind", None) not in _INTRODUCTION:
+        peer.prove()
     match message:
         case Publish():
             _publish(peer, message, now)

@@ -23,6 +23,8 @@ from firelane.mqtt.topics import topic_problem
 if TYPE_CHECKING:
     from firelane.exchange.gateway.peer import Peer
 
+DUPLICATE_S = 1.0  # in which nobody starts anew
+
 
 def handle_connect(peer: Peer, hello: Connect, now: float) -> None:
     """Ask for the will if there is one, then let the broker decide."""
@@ -40,10 +42,11 @@ def handle_connect(peer: Peer, hello: Connect, now: float) -> None:
 def is_no_other(peer: Peer, hello: Connect, now: float) -> bool:
     """CONNECT from an address that is known: whether that is the same connection, and then it is dealt with."""
     again, phase = hello == peer.hello, peer.connection.phase
+    just_now = now - peer.connection.opened_at < DUPLICATE_S
     if peer.state in (State.ASLEEP, State.AWAKE) and not hello.clean_session and _is(peer, hello.client_id):
         handle_connect(peer, hello, now)  # it is up again
-    elif again and phase is Phase.OPEN and not peer.proven:
-        _say_entered(peer)  # it has not heard so
+    elif again and phase is Phase.OPEN and (not peer.proven or just_now):
+        _say_entered(peer)  # it has not heard so, or a datagram came twice
     elif again and phase is Phase.NEW:
         handle_connect(peer, hello, now)
     else:

@@ -62,6 +62,7 @@ class Peer:
         self.connection.gate = self.sending
         self._asked: dict[int, tuple[TopicKind, int | str]] = {}
         self._woken_at = now
+        self._promised_s = 0.0  # how long a new session is to last, once it has shown that it is there
 
     # ---- for those who deal with messages
 
@@ -93,6 +94,21 @@ class Peer:
     def asked(self, message_id: int) -> tuple[TopicKind, int | str]:
         """What the request was about that is answered now."""
         return self._asked.pop(message_id, (TopicKind.NORMAL, 0))
+
+    def doubt(self) -> None:
+        """Its session is new, and does not outlive it yet, or strangers could make any number of them."""
+        session = self.connection.session
+        assert session is not None
+        self._promised_s = session.expiry_s
+        session.lasts(0.0)
+
+    def prove(self) -> None:
+        """It has sent more than its introduction."""
+        self.proven = True
+        session = self.connection.session
+        if session is not None and self._promised_s:
+            session.lasts(self._promised_s)
+            self._promised_s = 0.0
 
     # ---- sleep
 

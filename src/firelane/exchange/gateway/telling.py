@@ -104,6 +104,8 @@ def _tell_subscribed(peer: Peer, packet: mqtt.Suback) -> None:
 def _tell_entered(peer: Peer, packet: mqtt.Connack) -> None:
     code = return_code(packet.reason)
     if code is ReturnCode.ACCEPTED:
+        if not packet.session_present:
+            peer.doubt()
         peer.activate()
     else:
         peer.silent = True
