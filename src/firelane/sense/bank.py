@@ -20,6 +20,8 @@ from firelane.sense.filter import (
     LAST_VALUE,
     MODELS,
     SENT_WHOLE,
+    TIME,
+    VALUE,
     believe,
     follow,
     watch,
@@ -54,7 +56,10 @@ class ModelBank:
         return believe(self.state, self.model, self.sequence, chosen, np.full(chosen.shape, time_s, np.float64))
 
     def apply(self, updates: Updates) -> None:
-        """Take updates, in the order of their rows; one that is old or there twice changes nothing."""
+        """Take updates, in the order of their rows.
+
+        One that is old or there twice changes nothing, unless it is whole and mends a sensor that is not in step.
+        """
         if not len(updates):
             return
         updates.check(len(self))
@@ -78,6 +83,24 @@ class ModelBank:
             why = "is the first one here and without the state" if self.sequence[sensor] == 0 else "goes back in time"
             raise UpdateError(f"update {number} of sensor {sensor} {why}; ask its publisher for the whole state")
 
+    def whole(self, sensors: Ints | None = None) -> Updates:
+        """The last update of sensors (all by default) once more, with the state after it, for whoever lacks that.
+
+        Sensors of which this bank does not know it, as there was no update or one was lost, are left out.
+        """
+        chosen = self.all if sensors is None else self.all[sensors]
+        known = chosen[(self.sequence[chosen] > 0) & self.in_step[chosen]]
+        return Updates(
+            sensor=known,
+            sequence=self.sequence[known],
+            time_s=self.state[known, TIME],
+            value=self.state[known, VALUE],
+            delta=self.delta[known],
+            model=self.model[known],
+            whole=np.ones(len(known), np.bool_),
+            state=self.state[known],
+        )
+
 
 class SendingBank:
     """The publisher's side: which readings have to be sent, so that subscribers stay within delta of all of them."""
@@ -89,6 +112,7 @@ class SendingBank:
         self.bank.delta[:] = delta
         if not np.all((self.bank.delta >= LEAST_DELTA) & (self.bank.delta <= MOST_VALUE)):
             raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
+        self.bank.in_step[:] = True
         self.bank.model[:] = LAST_VALUE if model == MODELS[LAST_VALUE] else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
