@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,7 +21,7 @@ WRAP = 2**32  # boots and numbers of batches are 32 bits wide
 _MAGIC, _FORMAT = b"FS", 1
 _HEADER = struct.Struct(">2sBBHHHIIdd")
 _HEARTBEAT, _TIMED, _DISCRETE = 1, 2, 4
-_WHOLE, _MODEL = 0x80, 0x0F
+_WHOLE, _GONE, _MODEL = 0x80, 0x40, 0x0F
 _ROW = np.dtype([("sensor", ">u2"), ("sequence", ">u4"), ("kind", "u1"), ("value", ">f8")])
 _TIMED_ROW = np.dtype([*_ROW.descr, ("time_s", ">f8")])
 _STATE_BYTES = 8 * (FIELDS - LEVEL)  # time and value stand in the row itself
@@ -39,17 +39,20 @@ class Batch:
     updates: Updates
     heartbeat: bool = False
     discrete: bool = False
+    gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # sensors that are no longer read
 
 
 def encode(batch: Batch) -> bytes:
     """A batch as bytes."""
-    updates = batch.updates
+    updates, count = batch.updates, len(batch.updates)
     timed = bool((updates.time_s != batch.time_s).any())
-    rows = np.empty(len(updates), _TIMED_ROW if timed else _ROW)
-    rows["sensor"], rows["sequence"], rows["value"] = updates.sensor, updates.sequence, updates.value
-    rows["kind"] = updates.model | np.where(updates.whole, _WHOLE, 0)
+    rows = np.zeros(count + len(batch.gone), _TIMED_ROW if timed else _ROW)
+    there = rows[:count]
+    there["sensor"], there["sequence"], there["value"] = updates.sensor, updates.sequence, updates.value
+    there["kind"] = updates.model | np.where(updates.whole, _WHOLE, 0)
     if timed:
-        rows["time_s"] = updates.time_s
+        there["time_s"] = updates.time_s
+    rows[count:]["sensor"], rows[count:]["kind"] = batch.gone, _GONE
     flags = _HEARTBEAT * batch.heartbeat | _TIMED * timed | _DISCRETE * batch.discrete
     delta = 0.0 if batch.discrete else batch.delta
     header = _HEADER.pack(
@@ -70,18 +73,20 @@ def decode(payload: bytes) -> Batch:
     if len(payload) < states_at:
         raise UpdateError("this message of a stream is cut short; leave it out")
     rows = np.frombuffer(payload, kind, count, _HEADER.size)
+    gone = (rows["kind"] & _GONE) != 0
+    missing, rows = rows["sensor"][gone].astype(np.int64), rows[~gone]
     whole = (rows["kind"] & _WHOLE) != 0
     wholes = int(np.count_nonzero(whole))
     if len(payload) != states_at + wholes * _STATE_BYTES:
         raise UpdateError("this message of a stream is not as long as it says; leave it out")
-    times_s = rows["time_s"].astype(np.float64) if flags & _TIMED else np.full(count, time_s)
+    times_s = rows["time_s"].astype(np.float64) if flags & _TIMED else np.full(len(rows), time_s)
     discrete = bool(flags & _DISCRETE)
     updates = Updates(
         sensor=rows["sensor"].astype(np.int64),
         sequence=rows["sequence"].astype(np.int64),
         time_s=times_s,
         value=rows["value"].astype(np.float64),
-        delta=np.full(count, LEAST_DELTA if discrete else delta),
+        delta=np.full(len(rows), LEAST_DELTA if discrete else delta),
         model=(rows["kind"] & _MODEL).astype(np.int64),
         whole=whole,
         state=np.empty((wholes, FIELDS)),
@@ -100,6 +105,7 @@ def decode(payload: bytes) -> Batch:
         updates=updates,
         heartbeat=bool(flags & _HEARTBEAT),
         discrete=discrete,
+        gone=missing[missing < sensors],
     )
 
 
