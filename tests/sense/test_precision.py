@@ -17,8 +17,10 @@ def controller(**changed) -> PrecisionController:
     return PrecisionController(**({"target": 0.7, "gamma": 1.0, "gamma_min": 1e-3, "gamma_max": 1e3} | changed))
 
 
-def surge(keep: PrecisionController, *, beta: float, idle: float, kick: float = 0.0, noise: float = 0.02, seed: int = 1):
-    """Loads of n c1 gamma^-beta + c0; the number n triples at sample 20. A change of gamma acts `kick` more at first."""
+def surge(
+    keep: PrecisionController, *, beta: float, idle: float, kick: float = 0.0, noise: float = 0.02, seed: int = 1
+):
+    """Loads of n c1 gamma^-beta + c0; the number n triples at sample 20. A change acts `kick` more at first."""
     draw = np.random.default_rng(seed)
     loads, before, fresh = [], 0.0, 0.0
     for sample in range(45):
@@ -34,7 +36,9 @@ def surge(keep: PrecisionController, *, beta: float, idle: float, kick: float = 
 @pytest.mark.parametrize("idle", [0.0, 0.1, 0.2])
 @pytest.mark.parametrize("kick", [0.0, 1.0, 2.0])
 def test_one_pair_of_gains_settles_many_plants_in_five_samples_after_a_surge(beta, idle, kick):
-    means = np.array([surge(controller(), beta=beta, idle=idle, kick=kick, seed=seed) for seed in range(8)]).mean(axis=0)
+    means = np.array([surge(controller(), beta=beta, idle=idle, kick=kick, seed=seed) for seed in range(8)]).mean(
+        axis=0
+    )
     assert means[20] == pytest.approx(1.0)
     assert means[25:30].mean() == pytest.approx(0.7, abs=0.05)
     assert means[30:].mean() == pytest.approx(0.7, abs=0.03)

@@ -60,9 +60,7 @@ def read_series(path: str | Path) -> Series:
         raise TraceError(problem.problem, source=str(path)) from None
 
 
-def excite(
-    samples: int, *, gamma: float, swing: float = 1.5, levels: int = 2, hold: int = 3, seed: int = 1
-) -> Floats:
+def excite(samples: int, *, gamma: float, swing: float = 1.5, levels: int = 2, hold: int = 3, seed: int = 1) -> Floats:
     """The factor to apply after each sample: drawn anew between gamma / swing and gamma x swing, and held for a while.
 
     Two levels are a random binary sequence; more of them show whether the load follows the logarithm of gamma. How
