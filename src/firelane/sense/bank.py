@@ -30,7 +30,9 @@ from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
 AUTO = "auto"
+EVERY = "every"  # discrete sensors: each reading counts and is sent
 CHOICES = (*MODELS, AUTO)
+NEVER_WITHIN = -1.0  # no prediction is as near as this
 
 
 class ModelBank:
@@ -106,14 +108,17 @@ class SendingBank:
     """The publisher's side: which readings have to be sent, so that subscribers stay within delta of all of them."""
 
     def __init__(self, sensors: int, *, delta: float | Floats, model: str = AUTO) -> None:
-        if model not in CHOICES:
+        if model not in (*CHOICES, EVERY):
             raise FirelaneError(f'there is no model "{model}"; choose from: {", ".join(CHOICES)}')
         self.bank = ModelBank(sensors)
-        self.bank.delta[:] = delta
+        self.every = model == EVERY
+        self.bank.delta[:] = LEAST_DELTA if self.every else delta
         if not np.all((self.bank.delta >= LEAST_DELTA) & (self.bank.delta <= MOST_VALUE)):
             raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
         self.bank.in_step[:] = True
-        self.bank.model[:] = LAST_VALUE if model == MODELS[LAST_VALUE] else KALMAN
+        if self.every:
+            self.bank.delta[:] = NEVER_WITHIN
+        self.bank.model[:] = LAST_VALUE if model in (MODELS[LAST_VALUE], EVERY) else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
         self.read_s: Floats = np.full(sensors, -np.inf)  # when each was last read
@@ -137,7 +142,7 @@ class SendingBank:
             sequence=bank.sequence[sent],
             time_s=times_s[rows],
             value=read[rows],
-            delta=bank.delta[sent],
+            delta=np.maximum(bank.delta[sent], LEAST_DELTA),
             model=bank.model[sent],
             whole=whole,
             state=bank.state[sent[whole]],
