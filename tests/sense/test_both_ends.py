@@ -158,7 +158,7 @@ def started():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"version": 2}, "version 2 of the models, this side knows version 1"),
+        ({"version": 1}, "version 1 of the models, this side knows version 2"),
         ({"model": np.array([1, 7])}, "update 2 of sensor 1 uses a model that is not one of last-value, kalman"),
         ({"value": np.array([np.nan, 9.0])}, "update 2 of sensor 0 has a value that is no number"),
         ({"value": np.array([9.0])}, "the columns of updates have different lengths"),
