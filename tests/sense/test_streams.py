@@ -161,6 +161,16 @@ def test_a_sensor_that_is_no_longer_read_is_lost_alone():
     assert not receiving.read(20.0).lost.any()
 
 
+def test_a_sensor_that_is_seldom_read_is_not_taken_for_gone():
+    sending, receiving = SendingStream(offer(heartbeat_s=2.0)), ReceivingStream()
+    for second in range(200):
+        made = [] if second % 20 else sending.observe(float(second), np.zeros(COUNT))
+        for message in (*made, *sending.beat(float(second))):
+            receiving.take(message, float(second))
+        if second > 25:
+            assert not receiving.read(float(second)).lost.any()
+
+
 def test_another_precision_is_told_at_once_and_kept():
     sending, receiving = SendingStream(offer()), ReceivingStream()
     for message in sending.observe(0.0, np.zeros(COUNT)):

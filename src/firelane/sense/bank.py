@@ -111,13 +111,11 @@ class SendingBank:
         if model not in (*CHOICES, EVERY):
             raise FirelaneError(f'there is no model "{model}"; choose from: {", ".join(CHOICES)}')
         self.bank = ModelBank(sensors)
-        self.every = model == EVERY
-        self.bank.delta[:] = LEAST_DELTA if self.every else delta
-        if not np.all((self.bank.delta >= LEAST_DELTA) & (self.bank.delta <= MOST_VALUE)):
-            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
         self.bank.in_step[:] = True
-        if self.every:
+        if model == EVERY:
             self.bank.delta[:] = NEVER_WITHIN
+        else:
+            self.delta = delta
         self.bank.model[:] = LAST_VALUE if model in (MODELS[LAST_VALUE], EVERY) else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
@@ -125,6 +123,23 @@ class SendingBank:
 
     def __len__(self) -> int:
         return len(self.bank)
+
+    @property
+    def delta(self) -> Floats:
+        """The precision in force, of each sensor; set one for all of them, or one each, from the next reading on.
+
+        A filter's noise stays what the delta of its first update made it.
+        """
+        return self.bank.delta
+
+    @delta.setter
+    def delta(self, delta: float | Floats) -> None:
+        wanted = np.asarray(delta, np.float64)
+        if wanted.shape not in ((), (len(self),)):
+            raise FirelaneError(f"{wanted.size} deltas for {len(self)} sensors; give one for all of them, or one each")
+        if not np.all((wanted >= LEAST_DELTA) & (wanted <= MOST_VALUE)):
+            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
+        self.bank.delta[:] = wanted
 
     def observe(self, time_s: float | Floats, readings: Floats, sensors: Ints | None = None) -> Updates:
         """Take a reading of each of some sensors (all by default) and return those that must be sent."""

@@ -129,15 +129,21 @@ def from_json(kind: type[T], payload: bytes) -> T:
         raise OfferError(f"this {what} has {len(payload)} bytes; at most {MOST_BYTES} are read")
     try:
         data = json.loads(payload)
-        if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
-            raise OfferError(f'this is no {what} of format {FORMAT}; write {{"format": {FORMAT}, ...}}')
-        return _KINDS[kind].validate_python(data)  # type: ignore[no-any-return]
-    except ValidationError as problems:
-        first = problems.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"][:2]) or what
-        raise OfferError(f"{what}: {where}: {str(first['msg']).removeprefix('Value error, ')}") from None
     except (ValueError, RecursionError):
         raise OfferError(f"this {what} is not JSON") from None
+    if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+        raise OfferError(f'this is no {what} of format {FORMAT}; write {{"format": {FORMAT}, ...}}')
+    return checked(kind, data)
+
+
+def checked(kind: type[T], data: dict[str, Any]) -> T:
+    """One of these, from plain data."""
+    try:
+        return _KINDS[kind].validate_python(data)  # type: ignore[no-any-return]
+    except ValidationError as problems:
+        first, what = problems.errors(include_url=False)[0], kind.__name__.lower()
+        where = ".".join(str(part) for part in first["loc"][:2]) or what
+        raise OfferError(f"{what}: {where}: {str(first['msg']).removeprefix('Value error, ')}") from None
 
 
 def delta_in_force(offer: Offer, grant: Grant | None) -> float:

@@ -75,7 +75,7 @@ class ReceivingStream:
         self.missed = 0  # messages that never came, by their numbers
         self.refused = 0  # messages that made no sense
         self._history = history
-        self._next = 0
+        self._next: int | None = None  # the number of the next message
         self._heard_s = -math.inf
         self._begin(len(offer.sensors) if offer is not None else 0)
 
@@ -89,6 +89,11 @@ class ReceivingStream:
 
     def __len__(self) -> int:
         return len(self.bank)
+
+    def expect(self, offer: Offer) -> None:
+        """The publisher has begun anew, with these sensors."""
+        self.offer, self.boot, self._next, self.clock = offer, offer.boot, None, Clock()
+        self._begin(len(offer.sensors))
 
     @property
     def heartbeat_s(self) -> float:
@@ -104,19 +109,21 @@ class ReceivingStream:
             self.refused += 1
             raise
         if batch.boot != self.boot or batch.sensors != len(self):
-            self.boot, self._next, self.clock = batch.boot, batch.number, Clock()
+            self.boot, self._next, self.clock = batch.boot, None, Clock()
             self._begin(batch.sensors)
         self._count(batch.number)
         self.messages += 1
         self.delta = batch.delta
         self.clock.heard(batch.time_s, now)
         self._heard_s = now
-        self.gone[batch.gone] = True
+        if batch.heartbeat:
+            self.gone[:] = False
+            self.gone[batch.gone] = True
         return self._follow(batch.updates)
 
     def _count(self, number: int) -> None:
         """See by its number whether messages before this one were lost, or have been overtaken by it."""
-        ahead = (number - self._next) % WRAP
+        ahead = 0 if self._next is None else (number - self._next) % WRAP
         if ahead >= WRAP - MOST_OVERTAKEN:
             self.missed = max(0, self.missed - 1)
             return

@@ -17,15 +17,15 @@ from firelane.arrays import Floats, Ints
 from firelane.errors import FirelaneError
 from firelane.sense.bank import AUTO, EVERY, SendingBank
 from firelane.sense.offer import Offer
-from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import Updates
 from firelane.sense.wire import WRAP, Batch, encode, portions
 
 MOST_BYTES = 60_000  # of a message, unless its transport takes less
 HEALED_IN = 12  # heartbeats, until every sensor's whole state was told again
+FORGET = 0.9  # of the longest time between readings, from one to the next
 GONE_BYTES = 32  # a sensor's, more than enough
 NOBODY: Ints = np.zeros(0, np.int64)
-SILENT = 3.0  # heartbeats without a reading of a sensor: it is gone
+SILENT = 3.0  # heartbeats, and times as long as between readings before: then a sensor is gone
 
 
 class SendingStream:
@@ -39,6 +39,7 @@ class SendingStream:
         self._sending = SendingBank(count, delta=offer.precision or 1.0, model=EVERY if offer.discrete else model)
         self._number = 0
         self._turn = 0
+        self._between_s: Floats = np.zeros(count)  # readings of each, lately
         self._beat_at = -math.inf
         self.delta = offer.precision or 0.0
         self.readings = 0
@@ -53,7 +54,11 @@ class SendingStream:
 
         They are as few as fit; `apart`, there is one for each update.
         """
+        chosen = self._sending.bank.all if sensors is None else sensors
+        before_s = self._sending.read_s[chosen]
         updates = self._sending.observe(time_s, readings, sensors)
+        since_s = np.where(np.isfinite(before_s), time_s - before_s, 0.0)
+        self._between_s[chosen] = np.maximum(since_s, FORGET * self._between_s[chosen])
         self.readings += len(readings)
         self.sent += len(updates)
         if not len(updates):
@@ -65,11 +70,9 @@ class SendingStream:
         if time_s < self._beat_at:
             return []
         self._beat_at = time_s + self.offer.heartbeat_s
-        whole = self._next_few() if self._heal else NOBODY
-        made = self._messages(self._sending.bank.whole(whole), time_s, heartbeat=True)
-        gone = self._gone(time_s)
-        if len(gone):
-            made += self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=True, gone=gone)
+        made = self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=True, gone=self._gone(time_s))
+        if self._heal:
+            made += self.whole(time_s, self._next_few())
         return made
 
     def whole(self, time_s: float, sensors: Ints | None = None) -> list[bytes]:
@@ -82,12 +85,10 @@ class SendingStream:
         """Another precision from now on; who subscribes is told at once."""
         if self.offer.discrete:
             raise FirelaneError("discrete sensors have no precision; every reading of theirs is sent")
-        if not LEAST_DELTA <= delta <= MOST_VALUE:
-            raise FirelaneError(f"a delta must be from {LEAST_DELTA:g} to {MOST_VALUE:g}; it is {delta}")
         if delta == self.delta:
             return []
+        self._sending.delta = delta
         self.delta = delta
-        self._sending.bank.delta[:] = delta
         return self._messages(self._sending.bank.whole(NOBODY), time_s)
 
     def _next_few(self) -> Ints:
@@ -99,10 +100,11 @@ class SendingStream:
         return turn
 
     def _gone(self, time_s: float) -> Ints:
-        """The sensors that are no longer read; if they do not fit a message, others of them the next time."""
+        """The sensors that are no longer read, as many as fit a message."""
         read_s = self._sending.read_s
-        gone = np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - SILENT * self.offer.heartbeat_s))
-        return np.roll(gone, -self._number)[: max(1, self.most_bytes // GONE_BYTES)]
+        patience_s = SILENT * np.maximum(self.offer.heartbeat_s, self._between_s)
+        gone = np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - patience_s))
+        return gone[: max(1, self.most_bytes // GONE_BYTES)]
 
     def _messages(
         self,
