@@ -15,7 +15,7 @@ from cyclonedds.core import GuardCondition, WaitSet
 from cyclonedds.util import duration
 
 from firelane.dds.participant import Participant, end, told
-from firelane.dds.reader import Reader
+from firelane.dds.reader import Gone, Reader
 
 MOST_WAITING = 10_000
 MOST_WAITING_BYTES = 16_000_000
@@ -29,13 +29,13 @@ Sort = Callable[[Any], tuple[Call, int] | None]
 class Intake:
     """One reader whose samples go to an inbox: `sort` makes of each the call to be made and its bytes, or None."""
 
-    __slots__ = ("dropped", "reader", "sort", "unwanted", "wanted")
+    __slots__ = ("dropped", "reader", "sort", "unwanted")
 
     def __init__(self, reader: Reader, sort: Sort) -> None:
         self.reader = reader
         self.sort = sort
-        self.wanted = self.unwanted = 0
-        self.dropped = 0  # of the wanted, because too much waited
+        self.unwanted = 0
+        self.dropped = 0  # because too much waited
 
 
 class Inbox:
@@ -105,13 +105,12 @@ class Inbox:
         for sample in intake.reader.take():
             sorted_out = intake.sort(sample)
             if sorted_out is None:
-                intake.unwanted += 1
+                intake.unwanted += not isinstance(sample, Gone)
             else:
                 self._put(intake, *sorted_out)
 
     def _put(self, intake: Intake, call: Call, size: int) -> None:
         with self._lock:
-            intake.wanted += 1
             self._waiting.append((intake, call, size))
             self._bytes += size
             while len(self._waiting) > self._most or self._bytes > self._most_bytes:

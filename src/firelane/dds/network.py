@@ -1,4 +1,4 @@
-"""Where a participant finds others: the interface it uses, multicast or a list of peers, and how long silence may last."""
+"""Where a participant finds others: by which interface, by multicast or a list of peers, and when it gives them up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from firelane.errors import FirelaneError
 
 LAST_DOMAIN = 230  # beyond it the standard's port numbers do not fit 16 bits
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 0.5, 3600.0
-UNACKNOWLEDGED_BYTES = 4_000_000  # what a reliable writer keeps for readers that have not confirmed it
+UNCONFIRMED_BYTES = 4_000_000  # what a reliable writer keeps for readers that have not confirmed it
 LARGEST_SAMPLE_BYTES = 1_000_000
 
 
@@ -58,7 +58,7 @@ class Network:
             f'<Peers addlocalhost="true">{peers}</Peers>'
             f"<LeaseDuration>{self.lease_s:g} s</LeaseDuration></Discovery>"
             f"<Internal><MaxSampleSize>{LARGEST_SAMPLE_BYTES} B</MaxSampleSize>"
-            f"<Watermarks><WhcHigh>{UNACKNOWLEDGED_BYTES} B</WhcHigh><WhcHighInit>{UNACKNOWLEDGED_BYTES} B</WhcHighInit>"
+            f"<Watermarks><WhcHigh>{UNCONFIRMED_BYTES} B</WhcHigh><WhcHighInit>{UNCONFIRMED_BYTES} B</WhcHighInit>"
             "<WhcAdaptive>false</WhcAdaptive></Watermarks>"
             f"<Test><XmitLossiness>{round(self.loss * 1000)}</XmitLossiness></Test></Internal>"
             "</Domain></CycloneDDS>"
@@ -69,15 +69,20 @@ LOOPBACK = Network()
 
 
 def _interface(wanted: str) -> str:
-    """The attribute that selects an interface; the library would say what is wrong with it on stderr only."""
+    """The attribute that selects an interface; the library would say on stderr only what is wrong with it."""
     try:
-        return f"address={quoteattr(str(IPv4Address(wanted)))}"
+        address = str(IPv4Address(wanted))
     except AddressValueError:
-        pass
-    known = [name for _, name in socket.if_nameindex()]
-    if wanted not in known:
-        raise DdsError(f'there is no network interface "{wanted}"; choose from: {", ".join(known)}')
-    return f"name={quoteattr(wanted)}"
+        known = [name for _, name in socket.if_nameindex()]
+        if wanted not in known:
+            raise DdsError(f'there is no network interface "{wanted}"; choose from: {", ".join(known)}') from None
+        return f"name={quoteattr(wanted)}"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError as problem:
+            raise DdsError(f"no network interface has the address {address} ({problem.strerror})") from None
+    return f"address={quoteattr(address)}"
 
 
 def _address(peer: str) -> str:

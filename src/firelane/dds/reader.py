@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState
+from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState
 from cyclonedds.internal import InvalidSample
 from cyclonedds.sub import DataReader, Subscriber
 
@@ -71,11 +71,13 @@ class Reader:
             while True:
                 try:
                     found = self._reader.take(self._batch, condition=self.condition)
-                except (ValueError, TypeError, IndexError, KeyError):  # from the decoder of a type that is not ours
+                except DDSException:
+                    raise
+                except Exception:  # of the library's decoder, which raises what it likes; the sample has been taken
                     self._malformed += 1
                     continue
                 break
-        self._taken += len(found)
+        self._taken += sum(not isinstance(one, InvalidSample) for one in found)
         return [Gone(key=one.key_sample) if isinstance(one, InvalidSample) else one for one in found]
 
     def statistics(self) -> Received:

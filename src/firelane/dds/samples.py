@@ -20,7 +20,7 @@ HEADER_BYTES = 4
 
 
 @dataclass
-class SensorUpdates(IdlStruct, typename="firelane.SensorUpdates"):  # type: ignore[misc]
+class SensorUpdates(IdlStruct, typename="firelane.SensorUpdates"):  # type: ignore[call-arg, misc]
     """Updates of a stream's sensors; a stream with a name that is not UTF-8 arrives with an empty one."""
 
     stream: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -38,8 +37,13 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """Updates that arrived and were not handed over, because the application did not keep up."""
+        """Messages that arrived and were not handed over, because the application did not keep up."""
         return self.intake.dropped
+
+    @property
+    def unwanted(self) -> int:
+        """Messages of streams that were not asked for: a filter is narrower than what DDS selects by, or a name bad."""
+        return self.intake.unwanted
 
     def statistics(self) -> Received:
         """The counts of its reader."""
@@ -129,9 +133,7 @@ class DdsTransport:
             if len(self._writers) >= MOST_STREAMS:
                 raise DdsError(f"a transport has at most {MOST_STREAMS} streams; use another one for {stream}")
             place = (partition_of(stream),)
-            writer = self._writers[stream] = Writer(
-                self._participant, TOPIC, reliable=self.reliable, partitions=place
-            )
+            writer = self._writers[stream] = Writer(self._participant, TOPIC, reliable=self.reliable, partitions=place)
         return writer
 
 
