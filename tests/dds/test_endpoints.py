@@ -115,13 +115,14 @@ def test_a_reader_is_told_that_a_writer_has_ended():
 
 
 def test_emulated_loss_is_the_share_asked_for():
-    """Of 2000 packets, within five standard deviations of the binomial distribution: 600 +- 103."""
-    with two_participants(Network(loss=0.3)) as (one, other):
+    """Of 5000 packets, within five standard deviations of the binomial distribution: 1500 +- 162."""
+    with two_participants(Network(loss=0.3, lease_s=2.0)) as (one, other):
         writer, reader = Writer(one, "t"), Reader(other, "t")
         wait_until(lambda: writer.statistics().matched == 1 == reader.statistics().matched)
         got = []
-        for i in range(2000):
+        for i in range(5000):
             writer.send(sample(i))
             got += reader.take()
-        wait_until(lambda: writer.send(sample(9999)) and any(number(one) == 9999 for one in reader.take()))
-        assert 497 <= 2000 - len(got) <= 703 + 20  # a few may still have been under way
+        wait_until(lambda: (writer.send(sample(9999)) and got.extend(reader.take())) or number(got[-1]) == 9999)
+        lost = 5000 - len({number(one) for one in got} - {9999})
+        assert 1338 <= lost <= 1662

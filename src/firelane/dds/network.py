@@ -12,6 +12,7 @@ from firelane.errors import FirelaneError
 
 LAST_DOMAIN = 230  # beyond it the standard's port numbers do not fit 16 bits
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 0.5, 3600.0
+SIGNS_OF_LIFE = 8  # announcements in a lease: over a lossy link others are found, and kept, by those that arrive
 UNCONFIRMED_BYTES = 4_000_000  # what a reliable writer keeps for readers that have not confirmed it
 LARGEST_SAMPLE_BYTES = 1_000_000
 
@@ -56,7 +57,8 @@ class Network:
             # Domains of one process are told apart by numbers of their own; this is the number on the network.
             f"<Discovery><ExternalDomainId>{domain}</ExternalDomainId>"
             f'<Peers addlocalhost="true">{peers}</Peers>'
-            f"<LeaseDuration>{self.lease_s:g} s</LeaseDuration></Discovery>"
+            f"<LeaseDuration>{self.lease_s:g} s</LeaseDuration>"
+            f"<SPDPInterval>{self.lease_s / SIGNS_OF_LIFE:g} s</SPDPInterval></Discovery>"
             f"<Internal><MaxSampleSize>{LARGEST_SAMPLE_BYTES} B</MaxSampleSize>"
             f"<Watermarks><WhcHigh>{UNCONFIRMED_BYTES} B</WhcHigh><WhcHighInit>{UNCONFIRMED_BYTES} B</WhcHighInit>"
             "<WhcAdaptive>false</WhcAdaptive></Watermarks>"
