@@ -2,8 +2,10 @@
 
 from firelane.sense.bank import CHOICES, ModelBank, SendingBank
 from firelane.sense.fire import Fire, fire_trace
+from firelane.sense.publisher import SensorPublisher
 from firelane.sense.rate import most_updates_hz
 from firelane.sense.replay import Replay, replay
+from firelane.sense.subscriber import SensorSubscriber
 from firelane.sense.trace import Trace, TraceError, read_trace
 from firelane.sense.updates import UpdateError, Updates
 
@@ -13,6 +15,8 @@ __all__ = [
     "ModelBank",
     "Replay",
     "SendingBank",
+    "SensorPublisher",
+    "SensorSubscriber",
     "Trace",
     "TraceError",
     "UpdateError",
