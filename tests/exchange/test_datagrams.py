@@ -78,6 +78,14 @@ def test_who_keeps_nothing_alive_is_let_go_and_told(desk, air):
     assert not air.listener.peers
 
 
+def test_whatever_a_client_says_shows_that_it_is_alive(air):
+    ann = air.join("ann", duration_s=10)
+    for number in range(5):
+        air.pass_time(12)
+        ann.register(f"t/{number}")
+    assert air.listener.peers
+
+
 def test_a_session_that_is_not_clean_outlives_its_connection(desk, air):
     ann = air.join("ann", clean_session=False)
     ann.subscribe("a/b", qos=1)
@@ -119,8 +127,10 @@ def test_an_introduction_that_was_not_heard_is_answered_again_and_is_no_loss(des
     ann.say(Connect(client_id="ann"))
     assert ann.heard() == []
     air.loses = lambda message: False
-    ann.say(Connect(client_id="ann"))
-    assert ann.heard() == [Answer(kind=Kind.CONNACK)]
+    for wait_s in (0.5, 5):
+        desk.now += wait_s
+        ann.say(Connect(client_id="ann"))
+        assert ann.heard() == [Answer(kind=Kind.CONNACK)]
     assert desk.broker.counts.connections_accepted == 2  # and the witness
     assert len(air.listener.peers) == 1
 
@@ -403,6 +413,13 @@ def test_a_stranger_may_publish_only_what_an_anonymous_client_may(make_desk):
         air.sensor().publish(topic, b"", kind, qos=-1)
         air.sensor(host="10.0.0.1").publish(topic, b"", kind, qos=-1)
     assert air.counts.publish_refused == 5  # all but `ab` from this machine
+
+
+def test_nor_what_belongs_to_a_stream_of_sensors(desk):
+    air = Air(desk, predefined={1: "$sense/offer/hall", 2: "$sense/load/hall"})
+    for number in (1, 2):
+        air.sensor().publish(number, b"{}", PREDEFINED, qos=-1)
+    assert air.counts.publish_refused == 2
 
 
 def test_strangers_are_held_to_the_rate_of_publishing(make_desk):

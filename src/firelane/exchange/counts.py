@@ -28,6 +28,7 @@ class Counts:
     protocol_errors: int = 0
     sessions_expired: int = 0
     retained_refused: int = 0
+    suppressed: int = 0  # updates of sensors that somebody need not be sent
     datagrams_received: int = 0
     datagrams_sent: int = 0
     datagrams_again: int = 0  # of these: sent again for want of an answer

@@ -212,6 +212,8 @@ class Server:
             self.broker.tick(monotonic())
             for act in self.at_ticks:
                 act(monotonic())
+            for line in self.broker.streams.take_news():
+                self.tell(line)
             self._release()
             self._abort_the_reluctant()
             self.settle()
