@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from firelane.errors import FirelaneError
 
@@ -48,6 +49,22 @@ class Gains:
 
 
 SHIPPED = Gains(proportional=0.0, integral=0.6)  # what design() makes of the plant that it ships
+
+
+class Control(Protocol):
+    """What sets the factor on all precisions of a publisher."""
+
+    target: float
+    gamma_max: float
+    period_s: float
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time for a sample."""
+        ...
+
+    def sample(self, now_s: float, load: float) -> float:
+        """Take the load since the last one; the factor from now on."""
+        ...
 
 
 class PrecisionController:

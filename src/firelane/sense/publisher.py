@@ -38,7 +38,7 @@ from firelane.sense.offer import (
     from_json,
     to_json,
 )
-from firelane.sense.precision import LEAST_TARGET, PrecisionController
+from firelane.sense.precision import LEAST_TARGET, Control
 from firelane.sense.sending import MOST_BYTES, SendingStream
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
@@ -135,7 +135,7 @@ class SensorPublisher:
         messenger: Messenger,
         *,
         carrier: Carrier | None = None,
-        control: PrecisionController | None = None,
+        control: Control | None = None,
         load: Load | None = None,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
@@ -243,7 +243,9 @@ class SensorPublisher:
                     stream.lacks(None)
                 await stream.tend(self._clock())
             self._anew = False
-            pause_s = min((one.sending.offer.heartbeat_s for one in self.streams.values()), default=1.0) / 4
+            pause_s = min((one.sending.offer.heartbeat_s / 4 for one in self.streams.values()), default=ANSWER_EVERY_S)
+            if self.control is not None:
+                pause_s = min(pause_s, self.control.period_s / 20)
             self._wake.clear()
             try:
                 async with asyncio.timeout(min(pause_s, ANSWER_EVERY_S)):
