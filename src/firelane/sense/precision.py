@@ -9,8 +9,8 @@ against b_1). A short memory of the error keeps the controller from chasing it.
 
 Implements: rdds, section III-C3, Eq. 7 and the left loop of Fig. 4.
 Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of the target, and on its moving average. A
-            load near 1 counts as over twice the target, as nobody can measure how much more was asked for. The sign is
-            turned (error = load - target), so that gains are positive.
+            load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is turned
+            (error = load - target), so that gains are positive.
 Symbols:    delta(t) -> log gamma, e -> error, U_ref -> target, K_P, K_I -> proportional, integral.
 Checked by: tests/sense/test_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
 """
@@ -26,7 +26,7 @@ PERIOD_S = 5.0  # Table I
 EARLY = 0.05  # a sample may come this part of the period early
 LEAST_TARGET, MOST_TARGET = 0.01, 0.95
 KNEE = 0.75  # of the way from the target to 1, from where on a load counts as more than it is
-SATURATED_ERROR = 1.25  # at a load of 1
+SATURATED_ERROR = 0.75  # at a load of 1, if the target is near it
 MOST_ERROR = 2.0
 FINEST = 1e-3  # of gamma_max, unless told otherwise
 
@@ -87,7 +87,7 @@ class PrecisionController:
 
     @property
     def at_limit(self) -> bool:
-        """Whether the load cannot be brought on target: the factor is as large, or as small, as it may be."""
+        """Whether the factor is as large, or as small, as it may be, and the load may stay off target."""
         return self._gamma in (self.gamma_min, self.gamma_max)
 
     @property
