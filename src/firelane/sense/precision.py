@@ -9,8 +9,8 @@ against b_1). A short memory of the error keeps the controller from chasing it.
 
 Implements: rdds, section III-C3, Eq. 7 and the left loop of Fig. 4.
 Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of the target, and on its moving average. A
-            load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is turned
-            (error = load - target), so that gains are positive.
+            load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is
+            turned (error = load - target), so that gains are positive.
 Symbols:    delta(t) -> log gamma, e -> error, U_ref -> target, K_P, K_I -> proportional, integral.
 Checked by: tests/sense/test_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
 """
