@@ -869,6 +869,91 @@ def sense_identify(series: str, target: float, output: str | None, as_json: bool
         click.echo(f"picture: {output}")
 
 
+_broker = click.option(
+    "--broker",
+    metavar="URL",
+    default="mqtt://127.0.0.1:1883",
+    show_default=True,
+    help="An MQTT 5 broker, also mqtts://.",
+)
+
+
+@sense.command("publish")
+@click.argument("trace", metavar="TRACE.csv", type=click.Path(dir_okay=False))
+@_broker
+@click.option("--topic", default="building/temperature", show_default=True, help="Of the stream.")
+@click.option(
+    "--precision", type=_Number(min=0, min_open=True), default=0.5, show_default=True, help="What is offered."
+)
+@click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
+@click.option("--sensors", metavar="PATTERN", default="*", show_default=True, help="Columns, as 'TC*'.")
+@click.option("--speed", type=_Number(min=0, min_open=True), default=1.0, show_default=True, help="Times as fast.")
+@click.option(
+    "--load", type=_Number(min=0.01, max=0.95), help="Keep this process at this share of a core, by its precision."
+)
+@_json
+def sense_publish(
+    trace: str, broker: str, topic: str, precision: float, model: str, sensors: str, speed: float, load: float | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Publish a recorded trace as if it were read now: only what the models fail to predict is sent.
+
+    Follow it with `firelane sense watch`. At `firelane serve` subscribers say what error they can bear.
+    """
+    import asyncio
+
+    from firelane.sense import read_trace
+    from firelane.sense.live import publish_trace
+    from firelane.show import progress_bar
+
+    read = read_trace(trace, sensors=sensors)
+    with progress_bar(len(read.times_s), f"publishing on {topic}") as progress:
+        done = asyncio.run(
+            publish_trace(
+                read, broker=broker, topic=topic, precision=precision, model=model, speed=speed, load=load,
+                progress=progress, tell=_tell,
+            )
+        )  # fmt: skip
+    if as_json:
+        _print_json(done)
+        return
+    click.echo(
+        f"{done['sent']:,} of {done['readings']:,} readings sent, {done['suppressed']:.1%} suppressed; "
+        f"{done['messages']:,} messages, {done['bytes']:,} bytes"
+    )
+
+
+@sense.command("watch")
+@click.argument("topic_filter", metavar="FILTER", default="#")
+@_broker
+@click.option("--tolerance", type=_Number(min=0, min_open=True), help="The error that can be borne.")
+@click.option("--for", "seconds", type=_Number(min=0, min_open=True), help="Seconds, instead of until Ctrl-C.")
+@_json
+def sense_watch(topic_filter: str, broker: str, tolerance: float | None, seconds: float | None, as_json: bool) -> None:
+    """Follow streams of sensors: what they read now, how exactly that is known, and what was lost.
+
+    FILTER is of the streams' topics, as building/+/temperature; --json prints what was known at the end.
+    """
+    import asyncio
+
+    from firelane.sense.live import watch_streams
+    from firelane.sense.screen import StreamsScreen
+    from firelane.show import plain_console
+
+    with StreamsScreen(plain_console(), quiet=as_json) as screen:
+        done = asyncio.run(
+            watch_streams(
+                topic_filter, broker=broker, tolerance=tolerance, seconds=seconds, show=screen.show, tell=_tell
+            )
+        )
+    if as_json:
+        _print_json(done)
+
+
+def _tell(line: str) -> None:
+    click.echo(f"firelane: {line}", err=True)
+
+
 @main.command()
 @click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
@@ -964,7 +1049,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense or simulator; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; without it, all of them.
     """
     from firelane import bench as benchmarks
 

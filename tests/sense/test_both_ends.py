@@ -43,6 +43,56 @@ def test_after_losses_a_whole_update_brings_both_ends_together(trace, delta, dat
         assert same[updates.sensor[updates.whole]].all()
 
 
+@given(traces(), deltas, models, st.data())
+def test_the_whole_state_sent_again_heals_what_was_lost_and_serves_who_comes_late(trace, delta, model, data):
+    publisher, lossy, late = SendingBank(SENSORS, delta=delta, model=model), ModelBank(SENSORS), ModelBank(SENSORS)
+    for time_s, readings in zip(*trace, strict=True):
+        updates = publisher.observe(time_s, readings)
+        kept = data.draw(st.lists(st.booleans(), min_size=len(updates), max_size=len(updates)))
+        lossy.apply(updates.pick(np.array(kept, np.bool_) | (updates.sequence == 1)))
+    for subscriber in (lossy, late):
+        subscriber.apply(publisher.bank.whole())
+        assert subscriber.in_step.all()
+        for column in ("state", "model", "sequence", "delta"):
+            assert np.array_equal(getattr(subscriber, column), getattr(publisher.bank, column))
+
+
+def test_a_whole_update_heals_a_sensor_that_has_its_number_but_missed_the_one_before():
+    publisher, subscriber = SendingBank(1, delta=0.5, model="kalman"), ModelBank(1)
+    subscriber.apply(publisher.observe(0.0, np.zeros(1)))
+    publisher.observe(1.0, np.full(1, 9.0))  # lost
+    subscriber.apply(publisher.observe(2.0, np.zeros(1)))
+    assert subscriber.sequence[0] == publisher.bank.sequence[0] == 3
+    assert not subscriber.in_step[0]
+    assert not np.array_equal(subscriber.state, publisher.bank.state)
+    subscriber.apply(publisher.bank.whole(np.array([0])))
+    assert subscriber.in_step[0]
+    assert np.array_equal(subscriber.state, publisher.bank.state)
+
+
+def test_an_older_whole_update_changes_nothing_even_if_a_sensor_is_not_in_step():
+    publisher, subscriber = SendingBank(1, delta=0.5, model="kalman"), ModelBank(1)
+    subscriber.apply(publisher.observe(0.0, np.zeros(1)))
+    publisher.observe(1.0, np.full(1, 9.0))  # lost
+    old = publisher.bank.whole()
+    subscriber.apply(publisher.observe(2.0, np.zeros(1)))
+    before = subscriber.state.copy()
+    subscriber.apply(old)
+    assert np.array_equal(subscriber.state, before)
+    assert not subscriber.in_step[0]
+
+
+def test_a_bank_passes_on_only_states_that_it_knows():
+    publisher, between = SendingBank(3, delta=0.5, model="kalman"), ModelBank(3)
+    assert len(between.whole()) == len(publisher.bank.whole()) == 0
+    between.apply(publisher.observe(0.0, np.zeros(2), np.array([0, 2])))
+    assert between.whole().sensor.tolist() == [0, 2]
+    assert between.whole(np.array([1, 2])).sensor.tolist() == [2]
+    publisher.observe(1.0, np.full(1, 9.0), np.array([2]))  # lost
+    between.apply(publisher.observe(2.0, np.zeros(1), np.array([2])))
+    assert between.whole().sensor.tolist() == [0]
+
+
 @given(traces(), deltas, models)
 def test_updates_that_come_twice_or_late_change_nothing(trace, delta, model):
     publisher, subscriber = SendingBank(SENSORS, delta=delta, model=model), ModelBank(SENSORS)

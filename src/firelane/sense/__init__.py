@@ -7,9 +7,11 @@ from firelane.sense.identify import IdentifyError, Plant, identify
 from firelane.sense.load import LinkLoad, Load, MessageLoad, ProcessorLoad
 from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.precision import Gains, PrecisionController
+from firelane.sense.publisher import SensorPublisher
 from firelane.sense.rate import most_updates_hz
 from firelane.sense.replay import Replay, replay
 from firelane.sense.series import Series, excite, read_series
+from firelane.sense.subscriber import SensorSubscriber
 from firelane.sense.trace import Trace, TraceError, read_trace
 from firelane.sense.updates import UpdateError, Updates
 
@@ -29,6 +31,8 @@ __all__ = [
     "ProcessorLoad",
     "Replay",
     "SendingBank",
+    "SensorPublisher",
+    "SensorSubscriber",
     "Series",
     "Trace",
     "TraceError",

@@ -20,6 +20,8 @@ from firelane.sense.filter import (
     LAST_VALUE,
     MODELS,
     SENT_WHOLE,
+    TIME,
+    VALUE,
     believe,
     follow,
     watch,
@@ -28,7 +30,9 @@ from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
 AUTO = "auto"
+EVERY = "every"  # discrete sensors: each reading counts and is sent
 CHOICES = (*MODELS, AUTO)
+NEVER_WITHIN = -1.0  # no prediction is as near as this
 
 
 class ModelBank:
@@ -54,7 +58,10 @@ class ModelBank:
         return believe(self.state, self.model, self.sequence, chosen, np.full(chosen.shape, time_s, np.float64))
 
     def apply(self, updates: Updates) -> None:
-        """Take updates, in the order of their rows; one that is old or there twice changes nothing."""
+        """Take updates, in the order of their rows.
+
+        One that is old or there twice changes nothing, unless it is whole and mends a sensor that is not in step.
+        """
         if not len(updates):
             return
         updates.check(len(self))
@@ -78,16 +85,38 @@ class ModelBank:
             why = "is the first one here and without the state" if self.sequence[sensor] == 0 else "goes back in time"
             raise UpdateError(f"update {number} of sensor {sensor} {why}; ask its publisher for the whole state")
 
+    def whole(self, sensors: Ints | None = None) -> Updates:
+        """The last update of sensors (all by default) once more, with the state after it, for whoever lacks that.
+
+        Sensors of which this bank does not know it, as there was no update or one was lost, are left out.
+        """
+        chosen = self.all if sensors is None else self.all[sensors]
+        known = chosen[(self.sequence[chosen] > 0) & self.in_step[chosen]]
+        return Updates(
+            sensor=known,
+            sequence=self.sequence[known],
+            time_s=self.state[known, TIME],
+            value=self.state[known, VALUE],
+            delta=self.delta[known],
+            model=self.model[known],
+            whole=np.ones(len(known), np.bool_),
+            state=self.state[known],
+        )
+
 
 class SendingBank:
     """The publisher's side: which readings have to be sent, so that subscribers stay within delta of all of them."""
 
     def __init__(self, sensors: int, *, delta: float | Floats, model: str = AUTO) -> None:
-        if model not in CHOICES:
+        if model not in (*CHOICES, EVERY):
             raise FirelaneError(f'there is no model "{model}"; choose from: {", ".join(CHOICES)}')
         self.bank = ModelBank(sensors)
-        self.delta = delta
-        self.bank.model[:] = LAST_VALUE if model == MODELS[LAST_VALUE] else KALMAN
+        self.bank.in_step[:] = True
+        if model == EVERY:
+            self.bank.delta[:] = NEVER_WITHIN
+        else:
+            self.delta = delta
+        self.bank.model[:] = LAST_VALUE if model in (MODELS[LAST_VALUE], EVERY) else KALMAN
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
         self.read_s: Floats = np.full(sensors, -np.inf)  # when each was last read
@@ -128,7 +157,7 @@ class SendingBank:
             sequence=bank.sequence[sent],
             time_s=times_s[rows],
             value=read[rows],
-            delta=bank.delta[sent],
+            delta=np.maximum(bank.delta[sent], LEAST_DELTA),
             model=bank.model[sent],
             whole=whole,
             state=bank.state[sent[whole]],

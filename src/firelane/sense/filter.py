@@ -180,7 +180,8 @@ def follow(
     for row in range(len(sensors)):
         sensor = sensors[row]
         place += whole[row]
-        if sequences[row] <= sequence[sensor]:
+        heals = whole[row] and not in_step[sensor] and sequences[row] == sequence[sensor]
+        if sequences[row] <= sequence[sensor] and not heals:
             continue
         if whole[row]:
             state[sensor] = states[place]

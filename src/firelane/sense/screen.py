@@ -1,16 +1,21 @@
-"""What people see of a replay: the result in two lines, and the sensors that were sent most."""
+"""What people see of replays and of live streams: results in a line or two, and tables of sensors."""
 
 from __future__ import annotations
+
+from typing import Any, Self
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 from firelane.errors import printable
 from firelane.sense.replay import Replay
+from firelane.sense.subscriber import FollowedStream, SensorSubscriber
 
 MOST_SENSORS = 12
+MOST_STREAMS = 20
 
 
 def show_replay(replay: Replay, console: Console) -> None:
@@ -39,3 +44,62 @@ def show_replay(replay: Replay, console: Console) -> None:
     console.print(table)
     if len(sent) > MOST_SENSORS:
         console.print(f"and {len(sent) - MOST_SENSORS} sensors that were sent less")
+
+
+class StreamsScreen:
+    """Shows streams that are followed: live on a terminal, and how they were in the end."""
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._last: Table | None = None
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._live.__exit__(*problem)
+        if self._last is not None and not self._quiet:
+            self._console.print(self._last)
+
+    def show(self, sensors: SensorSubscriber, now: float) -> None:
+        """How they are now."""
+        if not self._quiet:
+            self._last = streams_table(sensors, now)
+            if self._console.is_terminal:
+                self._live.update(self._last, refresh=True)
+
+
+def streams_table(sensors: SensorSubscriber, now: float) -> Table:
+    """A row per stream: how it is, and what its first sensors read now."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for heading in ("stream", "sensors", "within", "updates", "missed", "state", "now"):
+        table.add_column(heading, justify="left" if heading in ("stream", "state", "now") else "right", no_wrap=True)
+    for topic in sorted(sensors.streams)[:MOST_STREAMS]:
+        stream = sensors.streams[topic]
+        table.add_row(
+            printable(topic), f"{len(stream):,}", f"{stream.delta:g}", f"{stream.updates:,}", f"{stream.missed:,}",
+            _state(stream, now), _values(stream, now),
+        )  # fmt: skip
+    return table
+
+
+def _state(stream: FollowedStream, now: float) -> str:
+    known = stream.read(now)
+    if stream.incompatible:
+        return "too coarse"
+    if len(known.lost) == 0 or known.lost.all():
+        return "lost" if len(known.lost) else "waiting"
+    lost, missing = int(known.lost.sum()), len(stream.missing())
+    if lost or missing:
+        return ", ".join(f"{count} {word}" for count, word in ((lost, "lost"), (missing, "unsure")) if count)
+    return "stale" if known.stale.any() else "good"
+
+
+def _values(stream: FollowedStream, now: float, most: int = 4) -> str:
+    known = stream.read(now)
+    pairs = list(zip(stream.names, known.value.tolist(), strict=True))[:most]
+    more = " ..." if len(known.value) > most else ""
+    return "  ".join(f"{printable(name)} {value:.5g}" for name, value in pairs) + more

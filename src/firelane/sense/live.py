@@ -1,0 +1,110 @@
+"""A recorded trace published as if it were read now, and streams watched: what `sense publish` and `sense watch` do."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from firelane.arrays import Floats
+from firelane.client import Client
+from firelane.sense.bank import AUTO
+from firelane.sense.load import ProcessorLoad
+from firelane.sense.precision import PrecisionController
+from firelane.sense.publisher import PublishedStream, SensorPublisher
+from firelane.sense.subscriber import SensorSubscriber
+from firelane.sense.trace import Trace
+
+LOOK_EVERY_S = 0.5
+
+
+async def publish_trace(
+    trace: Trace,
+    *,
+    broker: str,
+    topic: str,
+    precision: float,
+    model: str = AUTO,
+    speed: float = 1.0,
+    load: float | None = None,
+    gamma_max: float = 4.0,
+    progress: Callable[[int], None] = lambda done: None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Publish a trace, `speed` times as fast as it was recorded; `load` keeps this process's load by the precision."""
+    control = PrecisionController(target=load, gamma_max=gamma_max) if load is not None else None
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(broker, tell=tell))
+        publisher = await stack.enter_async_context(
+            SensorPublisher(client, control=control, load=ProcessorLoad(now_s=time.time()), tell=tell)
+        )
+        stream = await publisher.offer(topic, trace.names, precision=precision, model=model)
+        try:
+            await _play(trace.times_s / speed, trace.values, stream, progress)
+        finally:
+            if client.connected:
+                await publisher.withdraw(topic)
+        return summary(stream, dropped=client.dropped)
+
+
+async def _play(times_s: Floats, values: Floats, stream: PublishedStream, progress: Callable[[int], None]) -> None:
+    start = time.time() - times_s[0]
+    for time_s, readings in zip(times_s.tolist(), values, strict=True):
+        await asyncio.sleep(max(0.0, start + time_s - time.time()))
+        await stream.observe(readings, time_s=start + time_s)
+        progress(1)
+
+
+def summary(stream: PublishedStream, *, dropped: int) -> dict[str, Any]:
+    """What `--json` prints of a published stream."""
+    sending = stream.sending
+    return {
+        "readings": sending.readings,
+        "sent": sending.sent,
+        "suppressed": 1 - sending.sent / max(1, sending.readings),
+        "messages": sending.messages,
+        "bytes": sending.bytes,
+        "dropped": dropped,
+        "delta": stream.delta,
+    }
+
+
+async def watch_streams(
+    topic_filter: str,
+    *,
+    broker: str,
+    tolerance: float | None,
+    seconds: float | None,
+    show: Callable[[SensorSubscriber, float], None],
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """Follow streams for so long, or until interrupted, and show them now and then."""
+    async with (
+        Client(broker, tell=tell) as client,
+        SensorSubscriber(client, topic_filter, tolerance=tolerance, tell=tell) as sensors,
+    ):
+        start = time.monotonic()
+        while seconds is None or time.monotonic() < start + seconds:
+            await asyncio.sleep(LOOK_EVERY_S if seconds is None else min(LOOK_EVERY_S, seconds))
+            show(sensors, time.monotonic())
+        return {"streams": [_followed(sensors, topic) for topic in sorted(sensors.streams)]}
+
+
+def _followed(sensors: SensorSubscriber, topic: str) -> dict[str, Any]:
+    stream = sensors.streams[topic]
+    now = stream.read(time.monotonic())
+    known = [value if math.isfinite(value) else None for value in now.value.tolist()]
+    return {
+        "topic": topic,
+        "delta": stream.delta if math.isfinite(stream.delta) else None,
+        "messages": stream.messages,
+        "updates": stream.updates,
+        "missed": stream.missed,
+        "refused": stream.refused,
+        "incompatible": stream.incompatible or None,
+        "lost": int(now.lost.sum()),
+        "values": dict(zip(stream.names, known, strict=True)),
+    }
