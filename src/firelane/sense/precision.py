@@ -4,8 +4,8 @@ The load is c0 + n c1 gamma^-beta for n sensors. By gamma itself its slope chang
 it is -beta (load - c0), whatever n is, so one pair of gains does before and after a surge.
 
 A wider delta quiets all sensors at once, for a few samples, until their errors have grown into it; a tighter one makes
-a burst. So the load answers at first two to five times as much as it does in the end (Eq. 6 finds that, with b_2
-against b_1). A short memory of the error keeps the controller from chasing it.
+a burst. So the load answers at first up to five times as much as it does in the end (Eq. 6 finds that, with b_2 against
+b_1). A short memory of the error keeps the controller from chasing it.
 
 Implements: rdds, section III-C3, Eq. 7 and the left loop of Fig. 4.
 Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of the target, and on its moving average. A
