@@ -23,7 +23,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.mqtt import topic_problem
 from firelane.sense.bank import AUTO
-from firelane.sense.load import Load
+from firelane.sense.load import LinkLoad, Load, MessageLoad
 from firelane.sense.offer import (
     GRANT,
     OFFER,
@@ -38,11 +38,12 @@ from firelane.sense.offer import (
     from_json,
     to_json,
 )
-from firelane.sense.precision import LEAST_TARGET, PrecisionController
+from firelane.sense.precision import LEAST_TARGET, Control
 from firelane.sense.sending import MOST_BYTES, SendingStream
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
 HEARTBEAT_S = 10.0
+PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
 
 
@@ -134,7 +135,7 @@ class SensorPublisher:
         messenger: Messenger,
         *,
         carrier: Carrier | None = None,
-        control: PrecisionController | None = None,
+        control: Control | None = None,
         load: Load | None = None,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
@@ -205,10 +206,18 @@ class SensorPublisher:
 
     async def _publish(self, topic: str, payload: bytes) -> None:
         await self._messenger.publish(topic, payload, content_type=CONTENT_TYPE)
+        self._count(payload)
 
     async def _carry(self, topic: str, payload: bytes) -> None:
         assert self._carrier is not None
         self.dropped += not self._carrier.send(topic, payload)
+        self._count(payload)
+
+    def _count(self, payload: bytes) -> None:
+        if isinstance(self._load, LinkLoad):
+            self._load.count(len(payload) + PACKET_BYTES)
+        elif isinstance(self._load, MessageLoad):
+            self._load.count()
 
     def _keep_load(self, now: float) -> None:
         """Table I: now and then, see what the load is, and tighten or widen all precisions alike."""
@@ -234,7 +243,9 @@ class SensorPublisher:
                     stream.lacks(None)
                 await stream.tend(self._clock())
             self._anew = False
-            pause_s = min((one.sending.offer.heartbeat_s for one in self.streams.values()), default=1.0) / 4
+            pause_s = min((one.sending.offer.heartbeat_s / 4 for one in self.streams.values()), default=ANSWER_EVERY_S)
+            if self.control is not None:
+                pause_s = min(pause_s, self.control.period_s / 20)
             self._wake.clear()
             try:
                 async with asyncio.timeout(min(pause_s, ANSWER_EVERY_S)):
