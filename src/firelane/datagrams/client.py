@@ -65,6 +65,8 @@ class DatagramClient:
     messages of QoS -1 can be sent.
     """
 
+    reliable = False  # what is sent at QoS 0 may get lost on the way
+
     def __init__(
         self,
         host: str,
