@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firelane.client import Client
-from firelane.dds import DdsTransport, Network
+from firelane.dds import DdsTransport
 from firelane.sense import SensorPublisher, SensorSubscriber
 from live.brokers import firelane, mosquitto
 
@@ -73,7 +73,7 @@ async def test_what_a_subscriber_missed_is_asked_for_over_the_broker(tmp_path, k
         async with (
             Client(url) as out,
             Client(url) as into,
-            DdsTransport(domain, Network(lease_s=2.0, loss=0.1)) as here,
+            DdsTransport(domain) as here,
             DdsTransport(domain) as there,
             SensorPublisher(out, carrier=here) as publisher,
         ):
