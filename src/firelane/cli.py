@@ -940,6 +940,46 @@ def _tell(line: str) -> None:
     click.echo(f"firelane: {line}", err=True)
 
 
+@sense.command("identify")
+@click.argument("series", metavar="SERIES.csv", type=click.Path(dir_okay=False))
+@click.option(
+    "--target",
+    type=_Number(min=0.01, max=0.95),
+    default=0.7,
+    show_default=True,
+    help="The load that the gains are to keep.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Draw measured and modelled load here (.png, .svg, .pdf)."
+)
+@_json
+def sense_identify(series: str, target: float, output: str | None, as_json: bool) -> None:
+    """Find how a publisher's load answers to the factor on its precisions, and the gains that keep it on target.
+
+    SERIES.csv has the columns time, load and gamma and a row per sample, recorded while gamma was changed on purpose.
+    Gains are designed with python-control (`pip install 'firelane[identify]'`); without it only the plant is shown.
+    """
+    from importlib.util import find_spec
+
+    from firelane.sense.design import design
+    from firelane.sense.identify import identify
+    from firelane.sense.report import draw_plant, show_plant
+    from firelane.sense.series import read_series
+    from firelane.show import plain_console
+
+    read = read_series(series)
+    plant = identify(read)
+    designed = design(plant, target=target) if find_spec("control") else None
+    if output is not None:
+        draw_plant(read, plant, Path(output))
+    if as_json:
+        _print_json({"plant": plant.to_data(), "gains": None if designed is None else designed.to_data()})
+        return
+    show_plant(plant, designed, len(read), plain_console())
+    if output is not None:
+        click.echo(f"picture: {output}")
+
+
 @main.command()
 @click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
@@ -1035,7 +1075,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; else all of them.
     """
     from firelane import bench as benchmarks
 

@@ -121,6 +121,34 @@ def test_a_delta_for_every_sensor_is_kept_and_told():
     assert publisher.observe(1.0, np.array([0.5, 4.9])).sensor.tolist() == [0]
 
 
+@given(traces(), st.lists(deltas, min_size=1, max_size=8), models)
+def test_delta_may_change_while_it_runs_and_both_ends_stay_the_same(trace, changes, model):
+    publisher, subscriber = SendingBank(SENSORS, delta=changes[0], model=model), ModelBank(SENSORS)
+    for step, (time_s, readings) in enumerate(zip(*trace, strict=True)):
+        publisher.delta = delta = changes[step % len(changes)]
+        updates = publisher.observe(time_s, readings)
+        subscriber.apply(updates)
+        assert (updates.delta == delta).all()
+        assert np.array_equal(subscriber.state, publisher.bank.state)
+        assert (np.abs(subscriber.predict(time_s) - readings) < delta).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, 1e16, np.ones(2), np.array([1.0, np.nan, 1.0])])
+def test_a_delta_that_is_none_is_refused_and_the_old_one_stays(wrong):
+    publisher = SendingBank(3, delta=0.5)
+    with pytest.raises(FirelaneError, match="delta"):
+        publisher.delta = wrong
+    assert publisher.delta.tolist() == [0.5] * 3
+
+
+def test_a_wider_delta_leaves_the_noise_of_a_filter_as_its_first_update_made_it():
+    publisher = SendingBank(1, delta=0.5)
+    publisher.observe(0.0, np.zeros(1))
+    publisher.delta = 5.0
+    publisher.observe(1.0, np.array([9.0]))
+    assert publisher.bank.state[0, kernels.NOISE] == 0.5 * 0.25
+
+
 def test_a_difference_of_exactly_delta_is_sent():
     publisher = SendingBank(1, delta=0.5, model="last-value")
     publisher.observe(0.0, np.zeros(1))

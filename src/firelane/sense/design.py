@@ -1,8 +1,8 @@
 """Gains for an identified plant: the root locus says how far they can go, a simulated step which are best.
 
 Implements: rdds, section III-C3 (root locus, settling time and overshoot), with python-control.
-Differs:    of all pairs whose gain could still be tripled, and that overshoot a step by at most a tenth, the one with the
-            least squared error after a step is taken; the paper does not say how it chose its gains.
+Differs:    of all pairs whose gain could still be tripled, and that overshoot a step by at most a tenth, the one with
+            the least squared error after a step is taken; the paper does not say how it chose its gains.
 Symbols:    K_P, K_I -> proportional, integral; a_i, b_i -> a, b.
 Checked by: tests/sense/test_design.py
 """

@@ -43,7 +43,7 @@ class Gains:
         numbers = (self.proportional, self.integral, self.smoothing)
         if not all(map(math.isfinite, numbers)) or self.integral <= 0 or not 0 <= self.smoothing < 1:
             raise FirelaneError(
-                f"these gains do not control: {numbers}; give finite ones, integral above 0, smoothing from 0 to below 1"
+                f"these gains do not control: {numbers}; give finite ones, integral above 0, smoothing from 0 up to 1"
             )
 
 

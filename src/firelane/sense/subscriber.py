@@ -81,11 +81,11 @@ class FollowedStream(ReceivingStream):
         self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
 
     def offered(self, offer: Offer) -> None:
-        """The publisher says what it offers."""
-        self.offer = offer
+        """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
         self._numbers = {name: number for number, name in enumerate(offer.sensors)}
-        if offer.boot != self.boot:
+        if self.boot is None or len(offer.sensors) != len(self):
             self.expect(offer)
+        self.offer = offer
 
     @property
     def names(self) -> tuple[str, ...]:
