@@ -92,11 +92,7 @@ class DdsTransport:
         """Let subscribers find the stream before its first update: those that come sooner than they miss it."""
         self._writer(stream)
 
-    async def send(self, stream: str, payload: bytes) -> None:
-        """Send a stream's message to its subscribers; what there is no room for is counted (`sent(stream).refused`)."""
-        self.send_nowait(stream, payload)
-
-    def send_nowait(self, stream: str, payload: bytes) -> bool:
+    def send(self, stream: str, payload: bytes) -> bool:
         """Send a stream's message to its subscribers; False, and counted, if there is no room for it."""
         if len(payload) > self.most_bytes:
             raise DdsError(f"{len(payload)} bytes are too many for a message; this transport takes {self.most_bytes}")
