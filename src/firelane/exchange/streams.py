@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SHARE = 4  # of all there is room for, one client gets a part
 MOST_NEWS = 100
+REFUSED = ("offer", "load", "resync", "foreign")  # what may not be heeded: the last, messages of others on its topic
 BEAT = 0.9  # of a heartbeat without a word to somebody, after which there is one
 _PROPERTIES = without_length(write_properties({"content_type": CONTENT_TYPE}))
 
