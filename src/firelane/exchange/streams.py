@@ -54,6 +54,11 @@ class Streams:
         """A stream that is followed."""
         return self.followed.get(topic.encode())
 
+    def deltas(self) -> dict[str, float]:
+        """The precision that each stream that can be told coarser has to keep."""
+        continuous = (one for one in self.followed.values() if not one.offer.discrete)
+        return {one.topic: max(one.delta, one.tightest or 0.0) for one in continuous}
+
     def offer(self, topic: str, offer: Offer, session: Session | None) -> None:
         """A stream is offered: follow it, or go on with it."""
         name = topic.encode()
