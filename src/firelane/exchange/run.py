@@ -88,6 +88,7 @@ class Exchange:
             subscriptions=live.subscriptions,
             links=dict(live.links),
             bandwidths=live.bandwidths(),
+            streams=broker.streams.deltas(),
             changed=broker.changed,
         )
 

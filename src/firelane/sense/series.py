@@ -94,15 +94,16 @@ class Exciter:
 
     def sample(self, now_s: float, load: float) -> float:
         """Note the load and what is in force from now on."""
-        start = self._next_s if np.isfinite(self._next_s) else now_s
-        self._next_s = start + self.period_s
+        self._next_s = now_s + self.period_s
         gamma = float(self._gammas[len(self._rows)])
         self._rows.append((now_s, load, gamma))
         return gamma
 
     def series(self) -> Series:
-        """What was recorded; the first sample, from before there was a period, is left out."""
-        times_s, load, gamma = np.array(self._rows[1:], np.float64).reshape(-1, 3).T
+        """The longest stretch that was recorded evenly; the first sample, which has no period, is left out."""
+        rows = np.array(self._rows[1:], np.float64).reshape(-1, 3)
+        late = np.flatnonzero(np.diff(rows[:, 0]) > (1 + UNEVEN) * self.period_s) + 1
+        times_s, load, gamma = max(np.split(rows, late), key=len).T
         return Series(times_s=times_s, load=load, gamma=gamma)
 
 

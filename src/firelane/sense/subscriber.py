@@ -39,7 +39,7 @@ from firelane.sense.updates import UpdateError, Updates
 
 BUFFER = 10_000  # messages that wait to be taken in
 MOST_STREAMS = 10_000
-ASK_AFTER_S, LONGEST_ASK_S = 0.2, 30.0  # what is missing may be under way
+ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
 
@@ -88,7 +88,7 @@ class FollowedStream(ReceivingStream):
         self._now = clock
         self._numbers: dict[str, int] = {}
         self.incompatible = ""  # why the offer does not meet what was asked for, if so
-        self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+        self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
 
     def offered(self, offer: Offer) -> None:
         """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
@@ -129,13 +129,15 @@ class FollowedStream(ReceivingStream):
         """What to ask for now, if anything is missing and it has been for a while."""
         missing = self.missing()
         if not len(missing):
-            self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+            self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
             return None
         if self._ask_at == math.inf:
             self._ask_at = now + self._pause_s
         if now < self._ask_at:
             return None
-        self._pause_s = min(max(1.0, 2 * self._pause_s), LONGEST_ASK_S)
+        helped = len(missing) < self._lacked  # then it is worth asking again soon
+        self._lacked = len(missing)
+        self._pause_s = ASK_AGAIN_S if helped else min(max(ASK_AGAIN_S, 2 * self._pause_s), LONGEST_ASK_S)
         self._ask_at = now + self._pause_s
         return Resync() if len(missing) == len(self) else Resync(sensors=tuple(missing.tolist()))
 
