@@ -19,7 +19,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
-from firelane.sense.bank import ModelBank
+from firelane.sense.bank import ModelBank, SendingBank
 from firelane.sense.filter import KALMAN, KEPT, LEVEL, SENT, SENT_WHOLE, SLOPE, TIME, VALUE, believe, correct
 from firelane.sense.updates import Updates
 
@@ -112,6 +112,16 @@ class RecodingBank:
             whole=whole,
             state=bank.state[sent[whole]],
         )
+
+
+def warm_up() -> None:
+    """Have the machine code of all this loaded, or made, before the first message needs it."""
+    source = ModelBank(1)
+    recoding = RecodingBank(source, 2.0)
+    updates = SendingBank(1, delta=1.0).observe(0.0, np.zeros(1))
+    source.apply(updates)
+    recoding.note(updates, 1.0)
+    recoding.due(0.0, 1.0, 1.0)
 
 
 @compiled
