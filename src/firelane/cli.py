@@ -50,6 +50,17 @@ _tables = click.option(
     help="The folder for the job's tables.",
 )
 _master = click.option("--master", metavar="URL", help="A Spark master, instead of one embedded here (local[*]).")
+_sensor_model = click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
+_delta = click.option(
+    "--delta",
+    type=_Number(min=0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Subscribers are less than this off.",
+)
+_sensors = click.option(
+    "--sensors", metavar="PATTERN", default="*", show_default=True, help="Those named so, as 'TC*'."
+)
 _seed = click.option("--seed", type=click.IntRange(min=0), help="Makes chance repeatable.")
 
 
@@ -581,7 +592,7 @@ def import_planiot(specification: str, output: str) -> None:
 
 @main.group()
 def pipeline() -> None:
-    """Data jobs on Spark: positions and telemetry to loads and Metrics, and simulations in bulk.
+    """Data jobs on Spark: positions and telemetry to loads and Metrics, simulations and sensors' replays in bulk.
 
     Embedded in this process by default; --master takes a cluster (spark://HOST:7077) or Spark Connect (sc://HOST).
     Folders must then be ones that all machines share. A job run again replaces what it wrote before.
@@ -694,6 +705,27 @@ def pipeline_deliveries(source: Path, window: str, output: Path, master: str | N
     _run_job("deliveries", master, as_json, source=source, output=output, window_s=_window(window))
 
 
+@pipeline.command("sense")
+@_telemetry
+@_sensor_model
+@_delta
+@_sensors
+@_tables
+@_master
+@_json
+def pipeline_sense(
+    source: Path, model: str, delta: float, sensors: str, output: Path, master: str | None, as_json: bool
+) -> None:
+    """Thousands of traces of sensors through models, as `sense replay` does: a row per trace and sensor.
+
+    INPUT is a folder of traces, a CSV file each, or Parquet with the columns trace, time_s, sensor and value.
+    """
+    from firelane.pipeline.replays import Sending
+
+    how = Sending(delta=delta, model=model, sensors=sensors)
+    _run_job("sense", master, as_json, source=source, output=output, how=how)
+
+
 @pipeline.command("sweep")
 @_scenario
 @click.option("--rates", default="1", show_default=True, help="Factors for the rates of all publishers: 0.5,0.8,1.")
@@ -787,15 +819,9 @@ def sense() -> None:
 
 @sense.command("replay")
 @click.argument("trace", metavar="TRACE.csv", type=click.Path(dir_okay=False))
-@click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
-@click.option(
-    "--delta",
-    type=_Number(min=0, min_open=True),
-    default=0.5,
-    show_default=True,
-    help="Subscribers are less than this off.",
-)
-@click.option("--sensors", metavar="PATTERN", default="*", show_default=True, help="Columns, as 'TC*'.")
+@_sensor_model
+@_delta
+@_sensors
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Draw three of the sensors here (.png, .svg, .pdf)."
 )
@@ -835,7 +861,7 @@ _broker = click.option(
     metavar="URL",
     default="mqtt://127.0.0.1:1883",
     show_default=True,
-    help="An MQTT 5 broker, also mqtts://.",
+    help="An MQTT 5 broker, also mqtts:// and, over UDP, mqtt-sn://.",
 )
 
 
@@ -852,10 +878,19 @@ _broker = click.option(
 @click.option(
     "--load", type=_Number(min=0.01, max=0.95), help="Keep this process at this share of a core, by its precision."
 )
+@click.option(
+    "--record",
+    metavar="SERIES.csv",
+    type=click.Path(dir_okay=False),
+    help="Change the precision on purpose instead, and write how the load answers, for `sense identify`.",
+)
+@click.option(
+    "--period", type=_Number(min=0.1), default=5.0, show_default=True, help="Seconds between looks at the load."
+)
 @_json
 def sense_publish(
     trace: str, broker: str, topic: str, precision: float, model: str, sensors: str, speed: float, load: float | None,
-    as_json: bool,
+    record: str | None, period: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Publish a recorded trace as if it were read now: only what the models fail to predict is sent.
 
@@ -867,12 +902,14 @@ def sense_publish(
     from firelane.sense.live import publish_trace
     from firelane.show import progress_bar
 
+    if load is not None and record is not None:
+        raise click.UsageError("--load keeps a load and --record changes it on purpose; give one of them")
     read = read_trace(trace, sensors=sensors)
     with progress_bar(len(read.times_s), f"publishing on {topic}") as progress:
         done = asyncio.run(
             publish_trace(
                 read, broker=broker, topic=topic, precision=precision, model=model, speed=speed, load=load,
-                progress=progress, tell=_tell,
+                record=record, period_s=period, progress=progress, tell=_tell,
             )
         )  # fmt: skip
     if as_json:
@@ -913,6 +950,46 @@ def sense_watch(topic_filter: str, broker: str, tolerance: float | None, seconds
 
 def _tell(line: str) -> None:
     click.echo(f"firelane: {line}", err=True)
+
+
+@sense.command("identify")
+@click.argument("series", metavar="SERIES.csv", type=click.Path(dir_okay=False))
+@click.option(
+    "--target",
+    type=_Number(min=0.01, max=0.95),
+    default=0.7,
+    show_default=True,
+    help="The load that the gains are to keep.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Draw measured and modelled load here (.png, .svg, .pdf)."
+)
+@_json
+def sense_identify(series: str, target: float, output: str | None, as_json: bool) -> None:
+    """Find how a publisher's load answers to the factor on its precisions, and the gains that keep it on target.
+
+    SERIES.csv has the columns time, load and gamma and a row per sample, recorded while gamma was changed on purpose.
+    Gains are designed with python-control (`pip install 'firelane[identify]'`); without it only the plant is shown.
+    """
+    from importlib.util import find_spec
+
+    from firelane.sense.design import design
+    from firelane.sense.identify import identify
+    from firelane.sense.report import draw_plant, show_plant
+    from firelane.sense.series import read_series
+    from firelane.show import plain_console
+
+    read = read_series(series)
+    plant = identify(read)
+    designed = design(plant, target=target) if find_spec("control") else None
+    if output is not None:
+        draw_plant(read, plant, Path(output))
+    if as_json:
+        _print_json({"plant": plant.to_data(), "gains": None if designed is None else designed.to_data()})
+        return
+    show_plant(plant, designed, len(read), plain_console())
+    if output is not None:
+        click.echo(f"picture: {output}")
 
 
 @main.command()
@@ -1010,7 +1087,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; else all of them.
     """
     from firelane import bench as benchmarks
 

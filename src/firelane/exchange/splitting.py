@@ -25,9 +25,9 @@ def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
     direct, coarse, left = [], [], []
     here = {copy.session for copy in route.copies}
     for session in [one for one in stream.coarse if one not in here]:
-        coarser = stream.coarse.pop(session)
-        coarser.let_go()
-        stream.suppressed += coarser.suppressed
+        over = stream.coarse.pop(session)
+        over.let_go()
+        stream.suppressed += over.suppressed
     for copy, bound in bounds.items():
         coarser = _own(streams, stream, copy, bound) if bound is not None else None
         _note_share(stream, copy, bound if coarser is not None else None)
