@@ -860,7 +860,7 @@ _broker = click.option(
     metavar="URL",
     default="mqtt://127.0.0.1:1883",
     show_default=True,
-    help="An MQTT 5 broker, also mqtts://.",
+    help="An MQTT 5 broker, also mqtts:// and, over UDP, mqtt-sn://.",
 )
 
 
@@ -877,10 +877,19 @@ _broker = click.option(
 @click.option(
     "--load", type=_Number(min=0.01, max=0.95), help="Keep this process at this share of a core, by its precision."
 )
+@click.option(
+    "--record",
+    metavar="SERIES.csv",
+    type=click.Path(dir_okay=False),
+    help="Change the precision on purpose instead, and write how the load answers, for `sense identify`.",
+)
+@click.option(
+    "--period", type=_Number(min=0.1), default=5.0, show_default=True, help="Seconds between looks at the load."
+)
 @_json
 def sense_publish(
     trace: str, broker: str, topic: str, precision: float, model: str, sensors: str, speed: float, load: float | None,
-    as_json: bool,
+    record: str | None, period: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Publish a recorded trace as if it were read now: only what the models fail to predict is sent.
 
@@ -892,12 +901,14 @@ def sense_publish(
     from firelane.sense.live import publish_trace
     from firelane.show import progress_bar
 
+    if load is not None and record is not None:
+        raise click.UsageError("--load keeps a load and --record changes it on purpose; give one of them")
     read = read_trace(trace, sensors=sensors)
     with progress_bar(len(read.times_s), f"publishing on {topic}") as progress:
         done = asyncio.run(
             publish_trace(
                 read, broker=broker, topic=topic, precision=precision, model=model, speed=speed, load=load,
-                progress=progress, tell=_tell,
+                record=record, period_s=period, progress=progress, tell=_tell,
             )
         )  # fmt: skip
     if as_json:

@@ -24,7 +24,7 @@ def test_the_python_of_the_page_runs():
 
 @pytest.mark.slow
 def test_the_command_of_the_page_runs_on_a_recorded_series(tmp_path):
-    (line,) = [line for line in PAGE.splitlines() if line.startswith("firelane ")]
+    (line,) = [line for line in PAGE.splitlines() if line.startswith("firelane sense identify")]
     gamma = excite(100, gamma=1.0)
     load = 0.7 - 0.2 * np.log(np.roll(gamma, 1)) + 0.01 * np.random.default_rng(5).standard_normal(100)
     rows = zip(np.arange(100) * 5.0, load, gamma, strict=True)

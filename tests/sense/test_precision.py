@@ -122,7 +122,7 @@ def test_a_load_over_one_counts_for_what_it_is_up_to_three_times_the_target():
     keep = controller()
     assert keep.error(1.75) == pytest.approx(1.5)
     assert keep.error(1e9) == 2.0
-    assert keep.error(1.0) == 1.25
+    assert keep.error(1.0) == 0.75
     assert keep.error(0.0) == -1.0
 
 

@@ -76,8 +76,7 @@ def _load(broker: Broker, session: Session, topic: str, payload: bytes, now: flo
     except OfferError:
         broker.streams.refused["load"] += 1
         raise
-    user = session.identity.user
-    if _copy(broker, stream, session) is None or not stream.loads.heard(session.client_id, user, signal.load, now):
+    if _copy(broker, stream, session) is None or not stream.hear(session, signal.load, now):
         broker.streams.refused["load"] += 1
     return NOBODY
 
@@ -91,6 +90,8 @@ def _resync(broker: Broker, session: Session, topic: str, payload: bytes, now: f
     except OfferError:
         broker.streams.refused["resync"] += 1
         raise
+    if stream.offer.transport is not None:
+        return None  # its updates do not come by here: its publisher answers, all who ask together
     copy = _copy(broker, stream, session)
     if copy is None or not stream.asked.setdefault(session, Asking()).may(now):
         broker.streams.refused["resync"] += 1

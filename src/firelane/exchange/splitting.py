@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from firelane.exchange.coarser import Coarser
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.stream import Split, Stream
+from firelane.scenario.precision import WORTH_IT, kept_share
 
 if TYPE_CHECKING:
     from firelane.exchange.streams import Streams
-
-WORTH_IT = 2.0  # times the stream's delta: below, as much would have to be sent as there is
 
 
 def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
@@ -27,6 +26,7 @@ def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
         stream.suppressed += stream.coarse.pop(session).suppressed
     for copy, bound in bounds.items():
         coarser = _own(streams, stream, copy, bound) if bound is not None else None
+        _note_share(stream, copy, bound if coarser is not None else None)
         if coarser is not None:
             coarse.append(coarser)
             continue
@@ -68,3 +68,12 @@ def _own(streams: Streams, stream: Stream, copy: Copy, bound: float) -> Coarser 
     coarser.recoding.aim(bound)
     coarser.carry(copy)
     return coarser
+
+
+def _note_share(stream: Stream, copy: Copy, bound: float | None) -> None:
+    """Note what is left of a subscription's updates, if its delta is wider than it asked for."""
+    tolerances = [lane.need.tolerance for lane in copy.lanes if lane.need.tolerance is not None]
+    asked = max(stream.delta, min(tolerances, default=stream.delta))
+    share = 1.0 if bound is None or bound <= asked else float(kept_share(bound / asked))
+    for lane in copy.lanes:
+        lane.share = share

@@ -102,6 +102,11 @@ class Stream:
         if (most, floor, period_s) != (self.loads.most, self.loads.floor, self.loads.period_s):
             self.loads = LoadSignals(most=most, floor=floor, period_s=period_s)
 
+    def hear(self, session: Session, load: float, now: float) -> bool:
+        """Take in what load a subscriber asks for; whether it counts. It does no longer when it has gone."""
+        self._clients.add(session.client_id)
+        return self.loads.heard(session.client_id, session.identity.user, load, now)
+
     def _begin(self, boot: int) -> None:
         count = 0 if self.offer.discrete else len(self)
         self.boot = boot

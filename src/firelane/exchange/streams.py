@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SHARE = 4  # of all there is room for, one client gets a part
 MOST_NEWS = 100
+REFUSED = ("offer", "load", "resync", "foreign")  # what may not be heeded: the last, messages of others on its topic
 BEAT = 0.9  # of a heartbeat without a word to somebody, after which there is one
 _PROPERTIES = without_length(write_properties({"content_type": CONTENT_TYPE}))
 
@@ -54,6 +55,11 @@ class Streams:
     def find(self, topic: str) -> Stream | None:
         """A stream that is followed."""
         return self.followed.get(topic.encode())
+
+    def deltas(self) -> dict[str, float]:
+        """The precision that each stream that can be told coarser has to keep."""
+        continuous = (one for one in self.followed.values() if not one.offer.discrete)
+        return {one.topic: max(one.delta, one.tightest or 0.0) for one in continuous}
 
     def offer(self, topic: str, offer: Offer, session: Session | None) -> None:
         """A stream is offered: follow it, or go on with it."""

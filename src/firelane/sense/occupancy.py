@@ -20,7 +20,7 @@ from firelane.errors import FirelaneError
 
 WINDOW_S = 120.0  # Table I
 FLOOR = 0.05
-LEAST_PROCESSED = 20  # in a window; fewer say nothing about the mean
+LEAST_ARRIVED = 20  # in a window; fewer say nothing about the mean
 
 
 class OccupancyPredictor:
@@ -78,7 +78,7 @@ class OccupancyPredictor:
         passed_s = now_s - self._since_s
         arrived, processed, delays_s = self._arrived, self._processed, self._delays_s
         self._since_s, self._arrived, self._processed, self._delays_s = now_s, 0, 0, 0.0
-        if passed_s > 0 and arrived > 0 and processed >= LEAST_PROCESSED and delays_s > 0:
+        if passed_s > 0 and arrived >= LEAST_ARRIVED and delays_s > 0:
             can_hz = processed / passed_s + processed / delays_s  # X + 1/W
             wanted_hz = can_hz * self.wanted / (1 + self.wanted)
             now = self._load if in_force is None or not 0 < in_force <= 1 else in_force

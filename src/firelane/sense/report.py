@@ -51,8 +51,9 @@ def draw_plant(series: Series, plant: Plant, path: Path) -> Path:
     above.set_ylabel("load")
     above.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     below.step(minutes, series.gamma, where="post", color=COLOURS[6], linewidth=1)
-    below.set_yscale("log")
     below.set_ylabel("γ")
     below.set_xlabel("minutes")
-    drawn.suptitle(f"A plant of order {plant.order} explains {plant.simulated_fit:.0%} of the load", fontweight="bold")
+    drawn.suptitle(
+        f"A plant of order {plant.order} explains {plant.simulated_fit:.0%} of how the load varies", fontweight="bold"
+    )
     return save_figure(drawn, path)

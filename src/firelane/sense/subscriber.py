@@ -39,9 +39,19 @@ from firelane.sense.updates import UpdateError, Updates
 
 BUFFER = 10_000  # messages that wait to be taken in
 MOST_STREAMS = 10_000
-ASK_AFTER_S, LONGEST_ASK_S = 0.2, 30.0  # what is missing may be under way
+ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
+
+
+class Carrier(Protocol):
+    """What brings the messages of streams past the broker, which then only negotiates: DDS."""
+
+    def subscribe(self, pattern: str, got: Callable[[str, bytes], None]) -> Any:
+        """Have somebody called with what comes."""
+
+    def unsubscribe(self, subscription: Any) -> None:
+        """Until this is called with what `subscribe` returned."""
 
 
 class Messenger(Protocol):
@@ -78,7 +88,7 @@ class FollowedStream(ReceivingStream):
         self._now = clock
         self._numbers: dict[str, int] = {}
         self.incompatible = ""  # why the offer does not meet what was asked for, if so
-        self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+        self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
 
     def offered(self, offer: Offer) -> None:
         """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
@@ -119,19 +129,24 @@ class FollowedStream(ReceivingStream):
         """What to ask for now, if anything is missing and it has been for a while."""
         missing = self.missing()
         if not len(missing):
-            self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+            self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
             return None
         if self._ask_at == math.inf:
             self._ask_at = now + self._pause_s
         if now < self._ask_at:
             return None
-        self._pause_s = min(max(1.0, 2 * self._pause_s), LONGEST_ASK_S)
+        helped = len(missing) < self._lacked  # then it is worth asking again soon
+        self._lacked = len(missing)
+        self._pause_s = ASK_AGAIN_S if helped else min(max(ASK_AGAIN_S, 2 * self._pause_s), LONGEST_ASK_S)
         self._ask_at = now + self._pause_s
         return Resync() if len(missing) == len(self) else Resync(sensors=tuple(missing.tolist()))
 
 
 class SensorSubscriber:
-    """All streams that a filter matches. `tolerance`, the error that can be borne, may not be stricter than offers."""
+    """All streams that a filter matches. `tolerance`, the error that can be borne, may not be stricter than offers.
+
+    Messages come through the broker, or by a `carrier` where publishers send them past it.
+    """
 
     def __init__(
         self,
@@ -140,7 +155,7 @@ class SensorSubscriber:
         *,
         tolerance: float | None = None,
         sensor_type: str | None = None,
-        through_broker: bool = True,
+        carrier: Carrier | None = None,
         buffer: int = BUFFER,
         occupancy: OccupancyPredictor | None = None,
         on_update: Callable[[FollowedStream, Updates], None] | None = None,
@@ -151,7 +166,7 @@ class SensorSubscriber:
         self.overflowed = 0  # messages for which the buffer had no room
         self._messenger = messenger
         self._filter, self._tolerance, self._type = topic_filter, tolerance, sensor_type
-        self._through_broker = through_broker
+        self._carrier = carrier
         self._waiting: deque[tuple[str, bytes, float]] = deque(maxlen=buffer)
         self._occupancy = occupancy
         self._on_update = on_update
@@ -168,8 +183,10 @@ class SensorSubscriber:
         if self._type is not None:
             properties.append((SENSOR_TYPE, self._type))
         await self._messenger.subscribe(OFFER + self._filter, self._offered, qos=1)
-        if self._through_broker:
-            await self._messenger.subscribe(self._filter, self.arrived, properties=tuple(properties))
+        await self._messenger.subscribe(self._filter, self.arrived, properties=tuple(properties))
+        if self._carrier is not None:
+            carried = self._carrier.subscribe(self._filter, self.arrived)
+            self._stack.callback(self._carrier.unsubscribe, carried)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]
         return self
