@@ -310,6 +310,37 @@ def test_some_states_may_be_asked_for_and_what_makes_no_sense_is_refused(desk):
     assert late.line.take(Ack).reason == 0x83
 
 
+def test_an_answer_does_not_hide_that_the_message_before_it_was_lost_on_the_way(desk):
+    device, early = Device(desk), Watcher(desk)
+    device.read(20, 30, 40)
+    early.take()
+    desk.pass_time(1)
+    device.read(90, 90, 40)
+    early.line.take_all()  # which this subscriber never gets to see
+    early.ask(0)
+    early.take()
+    assert early.stream.missed == 1
+    assert early.stream.missing().tolist() == [1, 2]
+
+
+def test_a_message_that_comes_late_heals_nothing_at_the_exchange(desk):
+    device = Device(desk)
+    device.read(20, 30, 40)
+    desk.pass_time(1)
+    later = [(0, (20, 30, 50)), (1, (20, 50, 50)), (2, (50, 50, 50))]
+    lost, late, last = (
+        device.sending.observe(device.time_s + ahead_s, np.array(read, float)) for ahead_s, read in later
+    )
+    device.send(last)
+    assert stream_of(desk).sure.tolist() == [True, False, False]
+    device.send(late)
+    assert stream_of(desk).sure.tolist() == [True, False, False]
+    device.send(lost)
+    assert stream_of(desk).missed == 0
+    device.send(device.sending.whole(device.time_s + 3))
+    assert stream_of(desk).sure.all()
+
+
 def test_asking_too_often_is_of_no_use(desk):
     device = Device(desk)
     device.read(20, 30, 40)

@@ -231,8 +231,9 @@ class Streams:
         for part in portions(updates, self._most_bytes(copy, stream)) if len(updates) else ():
             number, count = stream.number, len(stream)
             batch = Batch(
-                boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part
-            )
+                boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part,
+                again=True,
+            )  # fmt: skip
             self._deliver(stream, encode(batch), route, now)
 
     def answer(self, stream: Stream, copy: Copy, sensors: Ints, now: float) -> None:
