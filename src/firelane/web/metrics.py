@@ -98,8 +98,7 @@ def _messages(broker: Broker) -> Iterator[Family]:
     yield _one("publications_refused_total", "Messages refused: no right, or no room.", counts.publish_refused)
     yield _by("mqtt_bytes_total", "Bytes of MQTT, by direction.", "direction", both_bytes)
     yield _by("mqtt_packets_total", "MQTT packets, by direction.", "direction", both_packets)
-    if broker.settings.mqtt_sn is not None:
-        yield from _datagrams(counts)
+    yield from _datagrams(counts)
 
 
 def _datagrams(counts: Counts) -> Iterator[Family]:
