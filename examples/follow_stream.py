@@ -203,8 +203,10 @@ class Follower:
             offer = json.loads(message.payload or "null")
             if offer is None:
                 self.over = "the stream has ended"
-            else:
-                self.stream.names, self.stream.heartbeat_s = offer["sensors"], offer["heartbeat_s"]
+                return
+            self.stream.names, self.stream.heartbeat_s = offer["sensors"], offer["heartbeat_s"]
+            if not self.stream.sensors:  # who comes late knows nothing
+                self.client.publish("$sense/resync/" + self.topic, json.dumps({"format": 1}))
             return
         stream = self.stream
         stream.take(bytes(message.payload), now_s)

@@ -354,6 +354,30 @@ def test_asking_too_often_is_of_no_use(desk):
     assert desk.broker.streams.refused["resync"] == 100 - answers
 
 
+def test_streams_pass_as_they_are_until_the_models_are_loaded_and_are_followed_then(desk):
+    streams, offers = desk.broker.streams, []
+    streams.ready, streams.on_offer = False, lambda: offers.append(True)
+    device = Device(desk)
+    fine, coarse = Watcher(desk, "fine", tolerance=0.5), Watcher(desk, "coarse", tolerance=5.0)
+    assert offers == [True]
+    device.read(20, 30, 40)
+    desk.pass_time(2)
+    assert fine.take() == coarse.take() == 1
+    assert np.allclose(coarse.values, [20, 30, 40])
+    assert stream_of(desk).messages == 0
+    streams.begin()
+    desk.pass_time(1)
+    assert RESYNC + TOPIC in [one.topic for one in device.tend()]  # nobody else may know what it lacks
+    assert stream_of(desk).sure.all()
+    desk.pass_time(1)
+    device.tend()
+    device.read(20, 30, 50)
+    fine.take(), coarse.take()
+    assert np.allclose(fine.values, [20, 30, 50])
+    assert (np.abs(coarse.values - [20, 30, 50]) < 5.0).all()
+    assert coarse.stream.boot != fine.stream.boot
+
+
 def test_an_exchange_that_lacks_states_itself_asks_the_publisher(desk):
     device = Device(desk)
     device.read(20, 30, 40)
