@@ -922,7 +922,7 @@ def sense_publish(
 
 
 @sense.command("watch")
-@click.argument("topic_filter", metavar="FILTER", default="#")
+@click.argument("topic_filter", metavar="[FILTER]", default="#")
 @_broker
 @click.option("--tolerance", type=_Number(min=0, min_open=True), help="The error that can be borne.")
 @click.option("--for", "seconds", type=_Number(min=0, min_open=True), help="Seconds, instead of until Ctrl-C.")
@@ -930,7 +930,8 @@ def sense_publish(
 def sense_watch(topic_filter: str, broker: str, tolerance: float | None, seconds: float | None, as_json: bool) -> None:
     """Follow streams of sensors: what they read now, how exactly that is known, and what was lost.
 
-    FILTER is of the streams' topics, as building/+/temperature; --json prints what was known at the end.
+    FILTER is of the streams' topics, as building/+/temperature; all by default. --json prints what was known at the
+    end.
     """
     import asyncio
 

@@ -6,7 +6,9 @@ Messages of QoS 0 that find no connection are counted as dropped; those of QoS 1
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -362,8 +364,9 @@ def _unreachable(where: str, problem: BaseException) -> BaseException:
     if isinstance(problem, TimeoutError):
         return ClientError(f"the broker at {where} does not answer; is it running, and is this its port?")
     if isinstance(problem, (OSError, ssl.SSLError)):
-        why = problem.strerror or str(problem) or "it hung up"
-        return ClientError(f"the broker at {where} cannot be reached: {why}; check the address")
+        code = problem.errno if not isinstance(problem, (ssl.SSLError, socket.gaierror)) else None
+        why = os.strerror(code) if code else problem.strerror or str(problem) or "it hung up"
+        return ClientError(f"the broker at {where} cannot be reached: {why}; is it running, and is this its address?")
     return problem
 
 

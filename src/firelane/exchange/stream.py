@@ -17,9 +17,9 @@ from firelane.exchange.session import Session, Subscription
 from firelane.scenario.sense_settings import SenseSettings
 from firelane.sense.agreement import LoadSignals
 from firelane.sense.bank import ModelBank
+from firelane.sense.numbering import Numbering
 from firelane.sense.offer import SENSOR_TYPE, Grant, Offer, OfferError
 from firelane.sense.receiving import Clock
-from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import WRAP, Batch, decode
 
@@ -81,9 +81,10 @@ class Stream:
         self.mismatches: dict[tuple[str, str], str] = {}  # of client and filter: why
         self.messages = 0
         self.updates = 0
-        self.missed = 0  # messages that never came, by their numbers
         self.unreadable = 0
         self.suppressed = 0  # of those who got one of their own and are gone
+        self.numbering = Numbering()
+        self.newest = True  # whether nothing has overtaken the last message
         self.offer = offer
         self._begin(offer.boot)
 
@@ -114,13 +115,13 @@ class Stream:
         self.delta = self.offer.precision or 0.0
         self.bank = ModelBank(count)
         self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
-        self.suspect: Flags = np.zeros(count, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.ones(count, np.bool_)  # an update of theirs may have been lost
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
         self.lacks = False  # some of them may be
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
         self.clock = Clock()
         self.heard_at = -math.inf
-        self._next: int | None = None
+        self.numbering.begin()
         self.begun_anew()
 
     def begun_anew(self) -> None:
@@ -131,7 +132,12 @@ class Stream:
     @property
     def number(self) -> int:
         """Of the last message."""
-        return ((self._next or 0) - 1) % WRAP
+        return self.numbering.last
+
+    @property
+    def missed(self) -> int:
+        """Messages that never came, by their numbers."""
+        return self.numbering.missed
 
     def settle(self, subscriptions: list[Subscription]) -> list[tuple[str, str, str]]:
         """These are the subscriptions that bring it to somebody; returns whose wishes it newly turns out not to meet.
@@ -178,32 +184,26 @@ class Stream:
         if self.clock.theirs(now) - batch.time_s > MOST_BEHIND_S:
             self.clock = Clock()
         self.clock.heard(batch.time_s, now)
-        self._count(batch.number)
-        if not self.offer.discrete:
+        lost = self.numbering.lost(batch)
+        self.newest = lost is not None
+        if lost:
+            self._doubt()
+        if self.newest and not self.offer.discrete:
             self.delta = batch.delta
         return batch
 
     def _check(self, batch: Batch) -> None:
         if batch.sensors != len(self) or batch.discrete != self.offer.discrete:
             raise UpdateError("this message is not of the stream that was offered; offer it anew")
-        known = batch.discrete or LEAST_DELTA <= batch.delta <= MOST_VALUE
-        if not (known and abs(batch.time_s) <= MOST_VALUE):
-            raise UpdateError("this message has a delta or a time that is none; leave it out")
 
-    def _count(self, number: int) -> None:
-        """See by its number whether messages before this one were lost."""
-        ahead = 0 if self._next is None else (number - self._next) % WRAP
-        if ahead >= WRAP // 2:
-            return  # it was overtaken, or came twice
-        if ahead:
-            self.missed += ahead
-            self.suspect |= self.bank.sequence > 0
-            self.sure[self.suspect] = False
-            self.lacking |= self.suspect
-            self.lacks = True
-            for coarser in self.coarse.values():
-                coarser.number = (coarser.number + 1) % WRAP  # so that its subscriber knows, too
-        self._next = (number + 1) % WRAP
+    def _doubt(self) -> None:
+        """Messages before the last one were lost: whatever was known may be old."""
+        self.suspect[:] = True
+        self.sure[:] = False
+        self.lacking |= self.bank.sequence > 0
+        self.lacks = True
+        for coarser in self.coarse.values():
+            coarser.number = (coarser.number + 1) % WRAP  # so that its subscriber knows, too
 
     def follow(self, updates: Updates) -> Iterator[Updates]:
         """Take updates in, those of one sensor one after the other; what was taken, each time."""
@@ -219,7 +219,7 @@ class Stream:
                 self.unreadable += 1
                 self.suspect[part.sensor] = True
             else:
-                self.suspect[part.sensor[self.bank.in_step[part.sensor]]] = False
+                self.suspect[part.sensor[self.bank.in_step[part.sensor] & self.newest]] = False
             self.sure[part.sensor] = self.bank.in_step[part.sensor] & ~self.suspect[part.sensor]
             self.lacking[part.sensor] = ~self.sure[part.sensor]
             self.lacks = self.lacks or bool(self.lacking[layer.sensor].any())

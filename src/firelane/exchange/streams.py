@@ -8,6 +8,7 @@ what it offers, and who lacks a state asks the publisher.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,8 @@ class Streams:
         self.ended: list[str] = []  # whose grants are to be taken back
         self._news: list[str] = []
         self._told: set[str] = set()
+        self.ready = True  # or the models' machine code is yet to be loaded, and streams pass like any topic meanwhile
+        self.on_offer: Callable[[], None] = lambda: None  # called when there is a new one
 
     # ---- what is followed
 
@@ -85,11 +88,20 @@ class Streams:
         else:
             self.followed[name] = Stream(topic, offer, owner)
             self._topics.add(topic, name)
-            self._broker.routes.set_apart(name)
+            if self.ready:
+                self._broker.routes.set_apart(name)
+            self.on_offer()
         self._broker.changed += 1
         stream = self.followed[name]
         stream.split = None
         stream.listen(self._broker.settings.sense)
+
+    def begin(self) -> None:
+        """Follow what passed like any topic so far; what its sensors read is asked for."""
+        self.ready = True
+        for name, stream in self.followed.items():
+            self._broker.routes.set_apart(name)
+            stream.lacking[:] = True
 
     def end(self, topic: str) -> None:
         """A stream is no more."""
@@ -241,8 +253,9 @@ class Streams:
         for part in portions(updates, self._most_bytes(copy, stream)) if len(updates) else ():
             number, count = stream.number, len(stream)
             batch = Batch(
-                boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part
-            )
+                boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part,
+                again=True,
+            )  # fmt: skip
             self._deliver(stream, encode(batch), route, now)
 
     def answer(self, stream: Stream, copy: Copy, sensors: Ints, now: float) -> None:

@@ -17,15 +17,15 @@ import numpy as np
 from firelane.arrays import Flags, Floats, Ints
 from firelane.sense.bank import ModelBank
 from firelane.sense.filter import KALMAN, SLOPE, TIME
+from firelane.sense.numbering import Numbering
 from firelane.sense.offer import Offer
 from firelane.sense.updates import UpdateError, Updates
-from firelane.sense.wire import WRAP, decode
+from firelane.sense.wire import decode
 
 HEARTBEAT_S = 10.0  # until an offer says otherwise
 STALE, LOST = 1.5, 2.5  # heartbeats without a word
 LEAST_REFRESH_S = 0.01
 CLOCK_WINDOW_S = 60.0
-MOST_OVERTAKEN = 1000  # messages; further back is a new count
 HISTORY = 100  # updates that are remembered of each sensor
 
 
@@ -72,16 +72,16 @@ class ReceivingStream:
         self.delta = math.nan
         self.messages = 0
         self.updates = 0
-        self.missed = 0  # messages that never came, by their numbers
         self.refused = 0  # messages that made no sense
         self._history = history
-        self._next: int | None = None  # the number of the next message
+        self.numbering = Numbering()
         self._heard_s = -math.inf
         self._begin(len(offer.sensors) if offer is not None else 0)
 
     def _begin(self, sensors: int) -> None:
         self.bank = ModelBank(sensors)
-        self.suspect: Flags = np.zeros(sensors, np.bool_)  # an update of theirs may have been lost
+        self.numbering.begin()
+        self.suspect: Flags = np.ones(sensors, np.bool_)  # an update of theirs may have been lost
         self.gone: Flags = np.zeros(sensors, np.bool_)
         self.told: Ints = np.zeros(sensors, np.int64)  # updates taken of each
         self._past: Floats = np.full((sensors, self._history, 2), np.nan)  # time and value, in a ring
@@ -92,7 +92,7 @@ class ReceivingStream:
 
     def expect(self, offer: Offer) -> None:
         """The publisher has begun anew, with these sensors."""
-        self.offer, self.boot, self._next, self.clock = offer, offer.boot, None, Clock()
+        self.offer, self.boot, self.clock = offer, offer.boot, Clock()
         self._begin(len(offer.sensors))
 
     @property
@@ -109,30 +109,27 @@ class ReceivingStream:
             self.refused += 1
             raise
         if batch.boot != self.boot or batch.sensors != len(self):
-            self.boot, self._next, self.clock = batch.boot, None, Clock()
+            self.boot, self.clock = batch.boot, Clock()
             self._begin(batch.sensors)
-        self._count(batch.number)
         self.messages += 1
-        self.delta = batch.delta
         self.clock.heard(batch.time_s, now)
         self._heard_s = now
-        if batch.heartbeat:
-            self.gone[:] = False
-            self.gone[batch.gone] = True
-        return self._follow(batch.updates)
+        lost = self.numbering.lost(batch)
+        if lost:
+            self.suspect[:] = True
+        if lost is not None:
+            self.delta = batch.delta
+            if batch.heartbeat:
+                self.gone[:] = False
+                self.gone[batch.gone] = True
+        return self._follow(batch.updates, newest=lost is not None, discrete=batch.discrete)
 
-    def _count(self, number: int) -> None:
-        """See by its number whether messages before this one were lost, or have been overtaken by it."""
-        ahead = 0 if self._next is None else (number - self._next) % WRAP
-        if ahead >= WRAP - MOST_OVERTAKEN:
-            self.missed = max(0, self.missed - 1)
-            return
-        if 0 < ahead < WRAP // 2:
-            self.missed += ahead
-            self.suspect |= self.bank.sequence > 0
-        self._next = (number + 1) % WRAP
+    @property
+    def missed(self) -> int:
+        """Messages that never came, by their numbers."""
+        return self.numbering.missed
 
-    def _follow(self, updates: Updates) -> Updates:
+    def _follow(self, updates: Updates, *, newest: bool, discrete: bool) -> Updates:
         bank = self.bank
         first = bank.sequence[updates.sensor] == 0
         usable = updates.pick(~first | updates.whole)
@@ -143,9 +140,11 @@ class ReceivingStream:
             self.suspect[updates.sensor] = True
             self.refused += 1
             raise
-        healed = usable.sensor[bank.in_step[usable.sensor]]
-        self.suspect[healed] = False
-        self.gone[usable.sensor] = False
+        if discrete:  # one reading says it all
+            bank.in_step[usable.sensor] = True
+        if newest:
+            self.suspect[usable.sensor[bank.in_step[usable.sensor]]] = False
+            self.gone[usable.sensor] = False
         new = usable.pick(usable.sequence > before[usable.sensor])
         self.updates += len(new)
         place = self.told[new.sensor] % self._history

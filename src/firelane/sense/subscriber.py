@@ -93,7 +93,8 @@ class FollowedStream(ReceivingStream):
     def offered(self, offer: Offer) -> None:
         """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
         self._numbers = {name: number for number, name in enumerate(offer.sensors)}
-        if self.boot is None or len(offer.sensors) != len(self):
+        others = self.offer is not None and offer.sensors != self.offer.sensors and offer.boot != self.boot
+        if self.boot is None or len(offer.sensors) != len(self) or others:
             self.expect(offer)
         self.offer = offer
 
@@ -251,6 +252,15 @@ class SensorSubscriber:
         if self._occupancy is not None:
             self._occupancy.processed(self._clock() - arrived_s)
 
+    def _take_last(self, topic: str) -> None:
+        """Take in what waits of a stream that is over, so that it does not begin anew with that."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._waiting.extend(one for one in waiting if one[0] != topic)
+        for one in waiting:
+            if one[0] == topic:
+                self._take_one(*one)
+
     def _stream(self, topic: str) -> FollowedStream | None:
         stream = self.streams.get(topic)
         if stream is None:
@@ -263,6 +273,7 @@ class SensorSubscriber:
     def _offered(self, topic: str, payload: bytes) -> None:
         name = topic.removeprefix(OFFER)
         if not payload:
+            self._take_last(name)
             self.streams.pop(name, None)
             return
         try:

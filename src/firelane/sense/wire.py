@@ -10,7 +10,7 @@ import numpy as np
 
 from firelane.arrays import Ints
 from firelane.sense.filter import FIELDS, LEVEL, TIME, VALUE
-from firelane.sense.trace import LEAST_DELTA
+from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
 CONTENT_TYPE = "application/x-firelane-updates"
@@ -20,7 +20,7 @@ WRAP = 2**32  # boots and numbers of batches are 32 bits wide
 
 _MAGIC, _FORMAT = b"FS", 1
 _HEADER = struct.Struct(">2sBBHHHIIdd")
-_HEARTBEAT, _TIMED, _DISCRETE = 1, 2, 4
+_HEARTBEAT, _TIMED, _DISCRETE, _AGAIN = 1, 2, 4, 8
 _WHOLE, _GONE, _MODEL = 0x80, 0x40, 0x0F
 _ROW = np.dtype([("sensor", ">u2"), ("sequence", ">u4"), ("kind", "u1"), ("value", ">f8")])
 _TIMED_ROW = np.dtype([*_ROW.descr, ("time_s", ">f8")])
@@ -39,6 +39,7 @@ class Batch:
     updates: Updates
     heartbeat: bool = False
     discrete: bool = False
+    again: bool = False  # states told to one subscriber alone, after the message of this number
     gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # sensors that are no longer read
 
 
@@ -53,7 +54,7 @@ def encode(batch: Batch) -> bytes:
     if timed:
         there["time_s"] = updates.time_s
     rows[count:]["sensor"], rows[count:]["kind"] = batch.gone, _GONE
-    flags = _HEARTBEAT * batch.heartbeat | _TIMED * timed | _DISCRETE * batch.discrete
+    flags = _HEARTBEAT * batch.heartbeat | _TIMED * timed | _DISCRETE * batch.discrete | _AGAIN * batch.again
     delta = 0.0 if batch.discrete else batch.delta
     header = _HEADER.pack(
         _MAGIC, _FORMAT, flags, updates.version, len(rows), batch.sensors, batch.boot, batch.number, batch.time_s, delta
@@ -68,6 +69,9 @@ def decode(payload: bytes) -> Batch:
     _, form, flags, version, count, sensors, boot, number, time_s, delta = _HEADER.unpack_from(payload)
     if form != _FORMAT:
         raise UpdateError(f"this message has format {form}, known is {_FORMAT}; use the same release at both ends")
+    discrete = bool(flags & _DISCRETE)
+    if not (abs(time_s) <= MOST_VALUE and (discrete or LEAST_DELTA <= delta <= MOST_VALUE)):
+        raise UpdateError("this message of a stream has a time or a delta that is none; leave it out")
     kind = _TIMED_ROW if flags & _TIMED else _ROW
     states_at = _HEADER.size + count * kind.itemsize
     if len(payload) < states_at:
@@ -80,7 +84,6 @@ def decode(payload: bytes) -> Batch:
     if len(payload) != states_at + wholes * _STATE_BYTES:
         raise UpdateError("this message of a stream is not as long as it says; leave it out")
     times_s = rows["time_s"].astype(np.float64) if flags & _TIMED else np.full(len(rows), time_s)
-    discrete = bool(flags & _DISCRETE)
     updates = Updates(
         sensor=rows["sensor"].astype(np.int64),
         sequence=rows["sequence"].astype(np.int64),
@@ -105,6 +108,7 @@ def decode(payload: bytes) -> Batch:
         updates=updates,
         heartbeat=bool(flags & _HEARTBEAT),
         discrete=discrete,
+        again=bool(flags & _AGAIN),
         gone=missing[missing < sensors],
     )
 
