@@ -59,7 +59,7 @@ def test_what_is_lost_is_noticed_and_bounds_are_only_claimed_where_they_hold(los
             if random.random() >= loss:
                 receiving.take(message, second + 0.02)
         # the last message is known to be the last only once another has come, so the claim is checked for what came
-        if messages and receiving._next == sending._number and len(receiving):
+        if messages and receiving._numbering.next == sending._number and len(receiving):
             known = receiving.read(second + 0.02)
             claimed = np.isfinite(known.bound) & np.isfinite(known.value)
             sure += np.count_nonzero(claimed)
