@@ -63,13 +63,14 @@ class Sensor:
         if sequence > self.sequence or (sequence == self.sequence and state and not self.in_step):
             self.in_step = bool(state) or (self.in_step and sequence == self.sequence + 1)
             self.state = state or corrected(self.state, t - self.time, v)
+            self.gone = self.gone and sequence == self.sequence
+            self.suspect = self.suspect or sequence > self.sequence  # until the newest message says otherwise
             self.sequence, self.time, self.value, self.model = sequence, t, v, model
 
-    def told(self, *, newest: bool, discrete: bool) -> None:
-        """A row of it has come: nothing is amiss any more, if that was in the newest message."""
+    def told(self, sequence: int, *, newest: bool, discrete: bool) -> None:
+        """A row of it has come: nothing is amiss any more, if that was its last, and in the newest message."""
         self.in_step = self.in_step or (discrete and bool(self.state))
-        if newest and self.state:
-            self.gone = False
+        if newest and self.state and sequence == self.sequence:
             self.suspect = self.suspect and not self.in_step
 
 
@@ -79,11 +80,11 @@ def corrected(state: Numbers, dt: float, v: float) -> Numbers:
     p = level + slope * dt
     y = v - p
     n = 1.0 if y > 0 else -1.0
+    f = 2.0 if n == side else (0.125 if side != 0 else 1.0)
     u = max(((dt * dt) * dt) * dt, 1e-40)
-    grown, fallen = 2.0 if q * u < 1e4 * r else 1.0, 0.125 if side != 0 else 1.0
-    f = grown if n == side else fallen
-    m = max(3.2e-5, min(2e-6 * u, 0.1))
-    q = max(q * f, (m * r) / u)
+    lo = 2e-6 * r if u <= 5e4 else (0.1 * r) / u
+    hi = 2e6 * r if u >= 0.5 else (1e6 * r) / u
+    q = max(lo, min(q * f, hi))
     qc = (q * dt) * dt
     qb = (qc * dt) / 2
     qa = (qb * dt) / 2
@@ -127,7 +128,7 @@ class Stream:
         for number, sequence, kind, value, t, state in unpacked(payload, rows, flags, self.time):
             if not kind & GONE:
                 self.sensors[number].take(sequence, t, value, kind & MODEL, state)
-                self.sensors[number].told(newest=newest, discrete=bool(flags & DISCRETE))
+                self.sensors[number].told(sequence, newest=newest, discrete=bool(flags & DISCRETE))
             elif newest:
                 self.sensors[number].gone = True
 
