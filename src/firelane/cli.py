@@ -50,6 +50,17 @@ _tables = click.option(
     help="The folder for the job's tables.",
 )
 _master = click.option("--master", metavar="URL", help="A Spark master, instead of one embedded here (local[*]).")
+_sensor_model = click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
+_delta = click.option(
+    "--delta",
+    type=_Number(min=0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Subscribers are less than this off.",
+)
+_sensors = click.option(
+    "--sensors", metavar="PATTERN", default="*", show_default=True, help="Those named so, as 'TC*'."
+)
 _seed = click.option("--seed", type=click.IntRange(min=0), help="Makes chance repeatable.")
 
 
@@ -580,7 +591,7 @@ def import_planiot(specification: str, output: str) -> None:
 
 @main.group()
 def pipeline() -> None:
-    """Data jobs on Spark: positions and telemetry to loads and Metrics, and simulations in bulk.
+    """Data jobs on Spark: positions and telemetry to loads and Metrics, simulations and sensors' replays in bulk.
 
     Embedded in this process by default; --master takes a cluster (spark://HOST:7077) or Spark Connect (sc://HOST).
     Folders must then be ones that all machines share. A job run again replaces what it wrote before.
@@ -693,6 +704,27 @@ def pipeline_deliveries(source: Path, window: str, output: Path, master: str | N
     _run_job("deliveries", master, as_json, source=source, output=output, window_s=_window(window))
 
 
+@pipeline.command("sense")
+@_telemetry
+@_sensor_model
+@_delta
+@_sensors
+@_tables
+@_master
+@_json
+def pipeline_sense(
+    source: Path, model: str, delta: float, sensors: str, output: Path, master: str | None, as_json: bool
+) -> None:
+    """Thousands of traces of sensors through models, as `sense replay` does: a row per trace and sensor.
+
+    INPUT is a folder of traces, a CSV file each, or Parquet with the columns trace, time_s, sensor and value.
+    """
+    from firelane.pipeline.replays import Sending
+
+    how = Sending(delta=delta, model=model, sensors=sensors)
+    _run_job("sense", master, as_json, source=source, output=output, how=how)
+
+
 @pipeline.command("sweep")
 @_scenario
 @click.option("--rates", default="1", show_default=True, help="Factors for the rates of all publishers: 0.5,0.8,1.")
@@ -786,15 +818,9 @@ def sense() -> None:
 
 @sense.command("replay")
 @click.argument("trace", metavar="TRACE.csv", type=click.Path(dir_okay=False))
-@click.option("--model", type=click.Choice(SENSOR_MODELS), default="auto", show_default=True)
-@click.option(
-    "--delta",
-    type=_Number(min=0, min_open=True),
-    default=0.5,
-    show_default=True,
-    help="Subscribers are less than this off.",
-)
-@click.option("--sensors", metavar="PATTERN", default="*", show_default=True, help="Columns, as 'TC*'.")
+@_sensor_model
+@_delta
+@_sensors
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Draw three of the sensors here (.png, .svg, .pdf)."
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firelane.pipeline.positions import Grid as ZoneGrid
     from firelane.pipeline.reading import Bounds
     from firelane.pipeline.records import Records
+    from firelane.pipeline.replays import Sending
     from firelane.pipeline.sweep.grid import Grid
     from firelane.pipeline.writing import Output
     from firelane.scenario.model import Scenario
@@ -186,6 +187,29 @@ def subscriptions(spark: SparkSession, *, source: Path, output: Path) -> JobResu
     notes = membership.notes(read.good)
     tables = {"loads": membership.subscribers(once(read.good))}
     return replace(_telemetry_result("subscriptions", read, tables, output, began_s), notes=notes)
+
+
+def sense(spark: SparkSession, *, source: Path, output: Path, how: Sending) -> JobResult:
+    """Traces of sensors replayed through models: what need not be sent of each sensor."""
+    from firelane.pipeline import replays
+
+    began_s = perf_counter()
+    writing.refuse_inside(output, source)
+    traces = replays.traces_in(source)
+    reading = replays.of_files(spark, traces, how) if traces else replays.of_readings(spark, source, how)
+    with writing.reserved(output, "sense", ("replays", REFUSED)) as out, reading as read:
+        rows = out.write("replays", read.good)
+        rejects = _written_rejects(read.rejects, out)
+    readings, sent = replays.totals(output / "replays")
+    return JobResult(
+        job="sense",
+        output=output,
+        rows_in=readings + sum(rejects.values()) if traces else read.count,
+        rows_out={"replays": rows},
+        rejects=rejects,
+        seconds=perf_counter() - began_s,
+        notes=replays.in_short(readings, sent, how),
+    )
 
 
 def sweep(

@@ -34,6 +34,13 @@ OVER_TIME = """
     time_s BIGINT, topics BIGINT, subscribers BIGINT, mean DOUBLE, median DOUBLE, p95 DOUBLE, largest BIGINT
 """
 
+# Readings of sensors, of many traces; and what a replay of each sensor needs to send.
+READINGS = "trace STRING, time_s DOUBLE, sensor STRING, value DOUBLE"
+REPLAYS = """
+    trace STRING, sensor STRING, model STRING, delta DOUBLE, readings BIGINT, sent BIGINT, suppressed DOUBLE,
+    max_error DOUBLE, rmse DOUBLE
+"""
+
 # What could not be used, and why; `row` is as it came, cut to a few hundred characters.
 REJECTS = "source STRING, reason STRING, row STRING"
 ARRIVED_REJECTS = f"{REJECTS}, received TIMESTAMP"
