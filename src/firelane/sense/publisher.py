@@ -123,6 +123,7 @@ class SensorPublisher:
         load: Load | None = None,
         lossy: bool = False,
         most_bytes: int = MOST_BYTES,
+        look_every_s: float = ANSWER_EVERY_S,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -134,6 +135,7 @@ class SensorPublisher:
         self._own_target = control.target if control is not None else None
         self._lossy = lossy
         self._most_bytes = most_bytes
+        self._look_every_s = look_every_s  # at the latest, for what is to be done now and then
         self._clock = clock
         self._tell = tell
         self._wake = asyncio.Event()
@@ -219,7 +221,7 @@ class SensorPublisher:
             pause_s = min((one.sending.offer.heartbeat_s for one in self.streams.values()), default=1.0) / 4
             self._wake.clear()
             try:
-                async with asyncio.timeout(min(pause_s, ANSWER_EVERY_S)):
+                async with asyncio.timeout(min(pause_s, self._look_every_s)):
                     await self._wake.wait()
             except TimeoutError:
                 pass
