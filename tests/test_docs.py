@@ -29,6 +29,7 @@ from firelane.scenario.settings import (
     User,
     WebSocket,
 )
+from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.telemetry_settings import TelemetrySettings
 
 ROOT = Path(__file__).parents[1]
@@ -138,6 +139,7 @@ def section(document: str, heading: str) -> str:
         (Cap, "`exchange.caps.<role>`"),
         (TelemetrySettings, "`exchange.telemetry`"),
         (ControlSettings, "`exchange.control`"),
+        (SenseSettings, "`exchange.sense`"),
     ],
 )
 def test_every_setting_of_the_exchange_is_documented_in_its_section(kind, heading):

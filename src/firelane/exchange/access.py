@@ -23,6 +23,7 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from firelane.mqtt.topics import covers, intersection, matches, plain_filter
 from firelane.scenario.settings import Action, ApiRole, ExchangeSettings, User
+from firelane.sense.offer import GRANT, LOAD, OFFER, RESYNC, ROOT
 
 EVERYBODY = "*"
 MOST_DECISIONS = 16_384
@@ -79,10 +80,10 @@ class Access:
         """
         if not self._rules:
             return Verdict.ALL
-        wanted = plain_filter(topic_filter)
+        action, wanted = _stands_for("subscribe", plain_filter(topic_filter))
         settled: list[str] = []
         partly: set[bool] = set()
-        for rule_filter, allowed in self._rules_for(who, "subscribe"):
+        for rule_filter, allowed in self._rules_for(who, action):
             part = intersection(rule_filter, wanted)
             if part is None or any(covers(earlier, part) for earlier in settled):
                 continue
@@ -95,6 +96,7 @@ class Access:
     def _may(self, who: Identity, action: Action, topic: str) -> bool:
         if not self._rules:
             return True
+        action, topic = _stands_for(action, topic)
         decide = self._remembered if len(topic) <= LONGEST_REMEMBERED_TOPIC else self._first_fit
         return decide(who, action, topic)
 
@@ -112,6 +114,22 @@ class Access:
         if name in (EVERYBODY, who.user) or name in who.roles:
             return True
         return name == who.client_id and self._trusts_client_ids and name not in self._proven
+
+
+def _stands_for(action: Action, topic: str) -> tuple[Action, str]:
+    """Rights about a stream of sensors are those on its topic.
+
+    Who may publish it may offer it, and hear what is granted and asked for; who may subscribe to it may see the offer,
+    and say what it lacks or can bear.
+    """
+    if not topic.startswith(ROOT):
+        return action, topic
+    if topic.startswith(OFFER):
+        return action, topic.removeprefix(OFFER)
+    word = next((one for one in (GRANT, LOAD, RESYNC) if topic.startswith(one)), None)
+    if word is None:
+        return action, topic
+    return "publish" if action == "subscribe" else "subscribe", topic.removeprefix(word)
 
 
 def _verdict(answers: set[bool]) -> Verdict:

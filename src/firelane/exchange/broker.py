@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firelane.errors import PlanError
-from firelane.exchange import connecting, publishing, reading
+from firelane.exchange import connecting, granting, publishing, reading, sensing
 from firelane.exchange.access import Access, Identity, Verdict
 from firelane.exchange.answering import Answering
 from firelane.exchange.cleaning import Cleaning
@@ -37,13 +37,16 @@ from firelane.exchange.retained import RetainedMessages
 from firelane.exchange.routes import Routes
 from firelane.exchange.serving import Serving
 from firelane.exchange.session import Session, Subscription, Totals
+from firelane.exchange.streams import Streams
 from firelane.exchange.telemetry import Recorder
 from firelane.exchange.telemetry.recorder import NO_MORE
 from firelane.exchange.treatment import Treatment
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
+from firelane.sense.offer import OFFER
 
+_OFFER = OFFER.encode()
 CONNECT_WITHIN_S = 10.0
 PACKET_WITHIN_S = 60.0  # and a second more for every kilobyte
 LANES_A_STEP = 500  # a few milliseconds' worth
@@ -69,6 +72,7 @@ class Broker:
         self.connections: dict[Connection, None] = {}
         self.routes = Routes(self._may_receive)
         self.retained = RetainedMessages(self._may_receive)
+        self.streams = Streams(self)
         self.boot = secrets.randbits(64)
         self.recorder: Recorder | None = None
         self._sampled_next = NO_MORE  # the number of the next message that is recorded
@@ -114,6 +118,8 @@ class Broker:
                 self.ring(session, session.will_at)
         for kept in recovered.retained:
             self.retained.keep(kept)
+            if kept.message.topic.startswith(_OFFER):
+                sensing.recovered(self, kept.message)
 
     def opened(self, connection: Connection) -> None:
         """A client has opened a connection; far too many are closed without a word."""
@@ -176,6 +182,8 @@ class Broker:
                 self._resume(connection, now)  # and if the log still takes nothing, it is stalled again
         if len(self._connects) > 10_000:
             self._connects.clear()
+        if self.streams.followed or self.streams.ended:
+            granting.tend(self, now)
 
     def clean(self) -> bool:
         """Do one step of cleaning the oldest segment of the log; False when that is done or not worth it."""
@@ -246,6 +254,8 @@ class Broker:
         if kept is None:
             return False
         self.journal.unretained(kept)
+        if kept.message.topic.startswith(_OFFER):
+            self.streams.end(topic.removeprefix(OFFER))
         return True
 
     def shut_down(self) -> None:
@@ -360,14 +370,14 @@ class Broker:
         self.changed += 1
 
     def treat(self, session: Session, lane: Lane) -> bool:
-        """Give a lane the class and the drop rate that the plan has for it; whether that is something new."""
-        before = (lane.klass, lane.threshold)
-        flow, klass, drop_rate = self.treatment.of(session.subscriber or session.client_id, lane.filter)
+        """Give a lane the class, the drop rate and the precision that the plan has for it; whether they are new."""
+        before = (lane.klass, lane.threshold, lane.delta)
+        flow, klass, drop_rate, delta = self.treatment.of(session.subscriber or session.client_id, lane.filter)
         klass = max(klass, lane.best_class)
         if klass != lane.klass and session.link is not None:
             session.link.move(lane, klass)
-        lane.treat(klass, drop_rate, flow)
-        return before != (lane.klass, lane.threshold)
+        lane.treat(klass, drop_rate, flow, delta)
+        return before != (lane.klass, lane.threshold, lane.delta)
 
     def measure(self, most: int | None = None) -> bool:
         """Count the delays that lanes have noted, of so many lanes; whether there are more."""
@@ -442,6 +452,7 @@ class Broker:
             if count >= LANES_A_STEP:
                 count = 0
                 yield
+        self.routes.forget_apart()
         for route in list(self.routes.known.values()):
             route.look_anew()
             count += len(route.copies)

@@ -28,6 +28,7 @@ class Counts:
     protocol_errors: int = 0
     sessions_expired: int = 0
     retained_refused: int = 0
+    suppressed: int = 0  # updates of sensors that somebody need not be sent
     timed: list[int] = field(default_factory=lambda: [0] * MOST_PRIORITIES)  # deliveries that waited, by class
     delays_s: list[float] = field(default_factory=lambda: [0.0] * MOST_PRIORITIES)  # and how long, in all
     ended: Totals = field(default_factory=Totals)  # deliveries of sessions that are no more

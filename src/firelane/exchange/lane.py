@@ -174,6 +174,7 @@ class Lane:
         "by_topic",
         "bytes",
         "delays_s",
+        "delta",
         "done",
         "drop_rate",
         "dropped",
@@ -192,6 +193,7 @@ class Lane:
         "reliable",
         "replay",
         "session",
+        "suppressed",
         "threshold",
         "topics",
         "unmerged",
@@ -209,6 +211,7 @@ class Lane:
         self.klass = LOWEST
         self.drop_rate = 0.0
         self.threshold = 0  # a message is dropped whose hash lies below
+        self.delta: float | None = None  # precision of streams of sensors: its tolerance, or wider by plan
 
         self.queue = NOTHING  # its link puts deliveries there
         self.reliable = 0  # messages of QoS 1 and 2 among these
@@ -225,6 +228,7 @@ class Lane:
         self.done = 0  # delivered otherwise
         self.merged = 0  # carried by another lane of the same session
         self.unmerged = 0  # of these: dropped there on purpose
+        self.suppressed = 0  # updates of sensors that it need not be sent
         self.bytes = 0
         self.dropped = [0] * len(Dropped)
         self.delays_s = array("d")  # of the last few, until they are counted
@@ -248,10 +252,12 @@ class Lane:
         """From now on know of which topics messages wait in memory; those that are to be sent again do not count."""
         self.topics = Counter(one.message.topic for one in self.queue if one.message is not None)
 
-    def treat(self, klass: int, drop_rate: float, flow: int | None = None) -> None:
-        """Give it a class, which its link knows of, and a drop rate, as far as its need allows."""
+    def treat(self, klass: int, drop_rate: float, flow: int | None = None, delta: float | None = None) -> None:
+        """Give it a class, which its link knows of, and a drop rate or a precision, as far as its need allows."""
+        tolerance = self.need.tolerance
         self.klass = klass
-        self.drop_rate = 0.0 if self.need.tolerance is not None else drop_rate
+        self.drop_rate = 0.0 if tolerance is not None else drop_rate
+        self.delta = None if tolerance is None else max(tolerance, delta or 0.0)
         self.threshold = round(self.drop_rate * EVERYTHING)
         self.flow = flow
 

@@ -23,6 +23,7 @@ from firelane.scenario.model import Scenario
 from firelane.scenario.need import Need, NeedChange, changed
 from firelane.scenario.save import value_text
 from firelane.scenario.settings import AccessRule, Cap, ExchangeSettings
+from firelane.sense.offer import SENSOR_TYPE
 from firelane.units import WEIGHT
 
 DEFAULT = Need()
@@ -30,6 +31,7 @@ NEED = "$need/"
 HOW = f"write {NEED}PROFILE/FILTER or {SHARED}NAME/{NEED}PROFILE/FILTER"
 NONE = "none"  # how a client writes that it wants no bound
 LONGEST_VALUE = 4096
+LONGEST_KEPT = LONGEST_VALUE + 1  # so that one too long is seen to be
 MOST_OVERRIDES = 10_000
 MOST_STANDINGS = 128  # few, as client ids may be long; one packet has many filters but one client
 
@@ -68,8 +70,8 @@ def stands_for(topic_filter: str) -> tuple[str, str | None]:
 
 
 def ours(properties: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of the user properties that are about a need."""
-    return [(name, text) for name, text in properties if name in _ATTRIBUTES]
+    """Those of the user properties that are about a need, or the type of sensors that are wanted."""
+    return [(name, text[:LONGEST_KEPT]) for name, text in properties if name in _ATTRIBUTES or name == SENSOR_TYPE]
 
 
 def asked(properties: Iterable[tuple[str, str]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from firelane.exchange import sensing
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
 from firelane.exchange.retained import Kept
@@ -15,6 +16,7 @@ from firelane.mqtt.encode import encode
 from firelane.mqtt.fields import two_bytes
 from firelane.mqtt.packets import V5, Ack, Kind, Publish
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
+from firelane.sense.offer import GRANT, ROOT, OfferError
 
 if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
@@ -26,6 +28,7 @@ _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 ALERTS = "$firelane/alerts"
 _ALERTS = ALERTS.encode()
+_SENSE = ROOT.encode()
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -104,8 +107,24 @@ def accept(
         if qos:  # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2)
             _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
         return
+    if topic in broker.routes.apart and broker.streams.foreign(broker.streams.followed[topic], session):
+        counts.publish_refused += 1
+        broker.streams.refused["foreign"] += 1
+        if qos:
+            _acknowledge(broker, connection, qos, packet_id, Reason.NOT_AUTHORIZED)
+        return
+    route: Route | None = None
     if ruled and topic == _ALERTS:
         broker.alerted(payload)
+    elif ruled and topic.startswith(_SENSE):
+        try:
+            route = sensing.heard(broker, session, topic.decode(), payload, now)
+        except OfferError as problem:
+            counts.publish_refused += 1
+            if qos:
+                _acknowledge(broker, connection, qos, packet_id, Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(problem))
+            return
+        retain = retain and route is None
     message = broker.new_message(topic, payload, qos, retain, session)
     if properties:
         message.take_properties(properties, now)
@@ -116,7 +135,7 @@ def accept(
             _acknowledge(broker, connection, qos, packet_id, Reason.QUOTA_EXCEEDED)
             return
     if not qos:
-        publish(broker, message, now)
+        publish(broker, message, now, route)
         return
     written, remembered = broker.journal.log.appended, 0
     if retain:
@@ -125,7 +144,7 @@ def accept(
         remembered = packet_id if broker.journal.keeps(session) else 0
         if not remembered:
             session.received[packet_id] = 0, 0
-    hand_on(broker, connection, message, broker.routes.find(topic), packet_id, now, written, remembered)
+    hand_on(broker, connection, message, route or broker.routes.find(topic), packet_id, now, written, remembered)
 
 
 def accept_quickly(
@@ -163,7 +182,9 @@ def hand_on(
     remembered: int = 0,
 ) -> None:
     """Deliver a message of QoS 1 or 2 and acknowledge it; the log was `written` so far before it came."""
-    takers = broker.delivering.deliver_reliably(message, route, now, remembered)
+    direct = broker.streams.pass_on(message, route, now) if message.topic in broker.routes.apart else route
+    takers = broker.delivering.deliver_reliably(message, direct, now, remembered)
+    takers += len(route.copies) - len(direct.copies) + (route is sensing.NOBODY)
     appended = broker.journal.log.appended
     if appended != written and broker.journal.durable:
         connection.last_record = appended
@@ -172,11 +193,14 @@ def hand_on(
     )
 
 
-def publish(broker: Broker, message: Message, now: float) -> None:
+def publish(broker: Broker, message: Message, now: float, route: Route | None = None) -> None:
     """Keep a message that nobody waits to see acknowledged, if it says so, and hand it to all who want it."""
     if message.retain:
         keep(broker, message)
-    route = broker.routes.find(message.topic)
+    if route is None:
+        route = broker.routes.find(message.topic)
+        if message.topic in broker.routes.apart:
+            route = broker.streams.pass_on(message, route, now)
     if message.qos:
         broker.delivering.deliver_reliably(message, route, now)
     else:
@@ -272,15 +296,20 @@ def is_system(topic: str) -> bool:
     """Whether a topic is one on which only the exchange itself speaks; alerts are for whoever watches it."""
     if topic == ALERTS:
         return False
-    return topic.startswith(("$SYS/", "$firelane/")) or topic in ("$SYS", "$firelane")
+    return topic.startswith(("$SYS/", "$firelane/", GRANT)) or topic in ("$SYS", "$firelane")
 
 
-def _acknowledge(broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason) -> None:
+def _acknowledge(
+    broker: Broker, connection: Connection, qos: int, packet_id: int, reason: Reason, problem: str = ""
+) -> None:
     """PUBACK or PUBREC, in the order of the messages, once the log has what came before."""
     if qos == 1 or reason >= Reason.UNSPECIFIED_ERROR:
         connection.unacknowledged -= 1
     if reason and connection.version == V5:
-        answer = encode(Ack(kind=_ANSWERS[qos], packet_id=packet_id, reason=reason), V5)
+        told = {"reason_string": problem} if problem and connection.problem_information else {}
+        answer = encode(Ack(kind=_ANSWERS[qos], packet_id=packet_id, reason=reason, properties=told), V5)
+        if len(answer) > connection.largest_out:  # without what it may do without (MQTT-3.4.2-2)
+            answer = encode(Ack(kind=_ANSWERS[qos], packet_id=packet_id, reason=reason), V5)
     else:
         answer = _SUCCESS[qos] + two_bytes(packet_id)
     broker.outboxes.write_committed(connection, answer, connection.last_record)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from firelane.exchange.message import Message
 from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import TopicTree
+from firelane.sense.offer import GRANT
 
-SYSTEM = b"$SYS/"
+OWN = (b"$SYS/", GRANT.encode())  # topics on which only the exchange itself speaks
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class RetainedMessages:
         self._kept[topic] = kept
         self.bytes += kept.message.size_bytes
         if before is None:
-            self.own += topic.startswith(SYSTEM)
+            self.own += topic.startswith(OWN)
             self._tree.add(topic.decode(), topic)
         else:
             self.bytes -= before.message.size_bytes
@@ -55,7 +56,7 @@ class RetainedMessages:
         kept = self._kept.pop(topic, None)
         if kept is not None:
             self._tree.remove(topic.decode())
-            self.own -= topic.startswith(SYSTEM)
+            self.own -= topic.startswith(OWN)
             self.bytes -= kept.message.size_bytes
         return kept
 

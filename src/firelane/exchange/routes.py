@@ -19,6 +19,7 @@ from firelane.mqtt import FilterTree, TopicTree
 
 MOST_REMEMBERED_BYTES = 64_000_000  # about
 MOST_STEPS = 2000  # to find the routes that a filter concerns
+_OWN_WAY = ("$SYS", "$firelane", "$sense")
 
 
 class Copy:
@@ -64,6 +65,11 @@ class Copy:
         if len(foreign) < len(matching):
             self.own = Copy(session, foreign, topic, former) if foreign else None
         self.choose()
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """Of all its subscriptions."""
+        return self._lanes
 
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
@@ -175,6 +181,7 @@ class Routes:
         self._group_filters: FilterTree[Group] = FilterTree()
         self._groups: dict[tuple[str, str], Group] = {}
         self.known: OrderedDict[bytes, Route] = OrderedDict()
+        self.apart: dict[bytes, Route | None] = {}  # streams of sensors, which never take the short way; None: unknown
         self._known_topics: TopicTree[bytes] = TopicTree()
         self._known_bytes = 0
         self.traffic = Traffic()
@@ -213,14 +220,41 @@ class Routes:
 
     def find(self, topic: bytes) -> Route:
         """The route of a valid topic name."""
-        route = self.known.get(topic)
+        route = self.known.get(topic) or self.apart.get(topic)
         if route is None:
             text = topic.decode()
             copies, turns = self._copies(topic, text), self._turns(text)
             route = Route(text, self.traffic.of(topic, text), copies, turns)
-            if not text.startswith(("$SYS", "$firelane")):  # only topics that anybody may publish to take the short way
+            if topic in self.apart:
+                self.apart[topic] = route
+                self._known_topics.add(text, topic)
+            elif not text.startswith(_OWN_WAY):  # only topics that anybody may publish to take the short way
                 self._remember(topic, route)
         return route
+
+    def set_apart(self, topic: bytes) -> None:
+        """Have messages of a topic always go the long way, as somebody looks at them."""
+        if topic in self.known:
+            self._forget_one(topic)
+        self.apart.setdefault(topic, None)
+
+    def set_back(self, topic: bytes) -> None:
+        """A topic is one like others again."""
+        if self.apart.get(topic) is not None:
+            self._forget_one(topic)
+        self.apart.pop(topic, None)
+
+    def forget_apart(self) -> None:
+        """Look up anew where streams of sensors go, as lanes are treated otherwise than before."""
+        for topic, route in self.apart.items():
+            if route is not None:
+                self._forget_one(topic)
+
+    def subscriptions(self, topic: str) -> list[Subscription]:
+        """All that bring a topic to somebody, those of shared groups too."""
+        groups = self._group_filters.matching(topic)
+        found = [*self._subscriptions.matching(topic), *(one for group in groups for one in group.members)]
+        return [one for one in found if not one.partly or self._may_receive(one.session, topic)]
 
     def forget_those_of(self, session: Session) -> None:
         """A session's lanes are treated otherwise than before, or it sits on another link."""
@@ -231,13 +265,14 @@ class Routes:
         """Rates and sizes of what is published; the routes of topics that have fallen silent are found anew."""
         topics = self.traffic.topics(now)
         for topic in self.traffic.take_silent():
-            if topic in self.known:
+            if topic in self.known or self.apart.get(topic) is not None:
                 self._forget_one(topic)
         return topics
 
     def forget_all(self) -> None:
         """Look everything up anew: access rules have changed."""
         self.known.clear()
+        self.apart = dict.fromkeys(self.apart)
         self._known_topics = TopicTree()
         self._known_bytes = 0
 
@@ -273,9 +308,12 @@ class Routes:
                     self._forget_one(topic)
 
     def _forget_one(self, topic: bytes) -> None:
-        route = self.known.pop(topic)
-        self._known_topics.remove(route.text)
-        self._known_bytes -= route.size_bytes
+        route = self.known.pop(topic, None)
+        if route is not None:
+            self._known_bytes -= route.size_bytes
+        else:
+            self.apart[topic] = None
+        self._known_topics.remove(topic.decode())
 
 
 def _copy(session: Session, matching: list[Subscription], topic: bytes) -> Copy:

@@ -195,6 +195,8 @@ class Server:
         while True:
             await asyncio.sleep(TICK_S)
             self.broker.tick(monotonic())
+            for line in self.broker.streams.take_news():
+                self.tell(line)
             self._release()
             self._abort_the_reluctant()
             self.settle()

@@ -14,7 +14,8 @@ from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Kind, Suback, Subscribe, Unsubscribe
 from firelane.mqtt.packets import Subscription as Wish
 from firelane.mqtt.reasons import PacketError, Reason
-from firelane.mqtt.topics import SHARED
+from firelane.mqtt.topics import SHARED, plain_filter
+from firelane.sense.offer import SENSOR_TYPE, OfferError
 
 if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
@@ -74,7 +75,7 @@ def handle_subscribe(broker: Broker, connection: Connection, packet: Subscribe, 
             told += [(f"{index}.{name}", text) for name, text in granted.told]
         except _RefusedError as refused:
             answer.reasons.append(refused.reason if connection.version == V5 else REFUSED_V3)
-        except NeedError as problem:
+        except (NeedError, OfferError) as problem:
             answer.reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR if connection.version == V5 else REFUSED_V3)
             answer.properties.setdefault("reason_string", str(problem))
     session.rank()
@@ -107,6 +108,7 @@ def _subscribe(
     if refusal is not None:
         raise _RefusedError(refusal)
     granted = broker.needs.granted(session.identity, session.subscriber, wish.filter, profile, wanted)
+    _check_offers(broker, session, wish.filter, profile, granted, wishes, wanted)
     subscription = new_subscription(
         session,
         wish.filter,
@@ -132,6 +134,22 @@ def _subscribe(
     if not subscription.group and (wish.retain_handling == 0 or (wish.retain_handling == 1 and before is None)):
         start_replay(subscription)
     return granted
+
+
+def _check_offers(
+    broker: Broker,
+    session: Session,
+    topic_filter: str,
+    profile: str | None,
+    granted: Granted,
+    wishes: list[tuple[str, str]],
+    wanted: Given,
+) -> None:
+    """Refuse who asks for more precision than is offered or another type of sensor; not who was given that unasked."""
+    asks = "tolerance" in wanted or profile is not None
+    broker.streams.check(
+        session, plain_filter(topic_filter), granted.need.tolerance if asks else None, dict(wishes).get(SENSOR_TYPE)
+    )
 
 
 def start_replay(subscription: Subscription) -> None:

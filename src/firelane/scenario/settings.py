@@ -16,6 +16,7 @@ from firelane.mqtt.topics import filter_problem, topic_problem
 from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.fields import STRICT, optional
 from firelane.scenario.need import Need, NeedChange
+from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.telemetry_settings import TelemetrySettings
 from firelane.units import DURATION, RATE, SHARE, SIZE, WEIGHT
 
@@ -133,6 +134,8 @@ class Limits:
     log_bytes: Annotated[_Size, Field(alias="log")] = 1_000_000_000
     session_expiry_s: Annotated[_OptionalDuration, Field(alias="session_expiry")] = None
     topic_aliases: Annotated[int, Field(strict=True, ge=0, le=65_535)] = 100
+    streams: Annotated[int, Field(strict=True, ge=0)] = 1000
+    stream_sensors: Annotated[int, Field(strict=True, ge=0)] = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +242,7 @@ class ExchangeSettings:
     upstream: Upstream | None = None
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     control: ControlSettings = field(default_factory=ControlSettings)
+    sense: SenseSettings = field(default_factory=SenseSettings)
     system_interval_s: Annotated[_Duration, Field(alias="system_interval")] = 10.0
 
     def __post_init__(self) -> None:

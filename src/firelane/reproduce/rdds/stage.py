@@ -83,7 +83,7 @@ def stage(fires: Path, *, load_period_s: float) -> Iterator[Stage]:
     """Everything started, until the block ends."""
     scenario = from_data({"name": "rdds"})
     with (
-        served(scenario, plain_plan(routes(scenario)), settings=()) as exchange,
+        served(scenario, plain_plan(routes(scenario)), settings=(f"sense.load_period={load_period_s:g}s",)) as exchange,
         quota() as limit,
         worker("device", "the measured device") as device,
         worker("peers", "the other firefighters") as peers,

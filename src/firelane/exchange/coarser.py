@@ -1,0 +1,110 @@
+"""A stream of sensors as one subscriber gets it that bears more, or may have to: told anew in messages of its own.
+
+It has a boot and numbers of its own, as its updates are others than the publisher's. While nothing is to be coarser,
+the publisher's updates are passed on as they are, so that what a plan changes later does not begin with all states.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firelane.arrays import Ints
+from firelane.exchange.routes import Copy, Route
+from firelane.exchange.traffic import Seen
+from firelane.sense.recoding import NOW, RecodingBank
+from firelane.sense.updates import Updates
+from firelane.sense.wire import WRAP, Batch, encode, portions
+
+if TYPE_CHECKING:
+    from firelane.exchange.connection import Connection
+    from firelane.exchange.stream import Stream
+
+AHEAD_S = 0.2  # two ticks: what will differ too much by then is sent now
+TOGETHER_S = 3.0  # and with it what will by then
+SPARE_BYTES = 100  # of a packet beside topic and payload
+LEAST_BYTES = 300
+NOBODY: Ints = np.zeros(0, np.int64)
+
+
+class Coarser:
+    """What one session is told of a stream, and what that is worth: updates that it need not be told."""
+
+    def __init__(self, stream: Stream, bound: float) -> None:
+        self.stream = stream
+        self.recoding = RecodingBank(stream.bank, bound, stream.sure)
+        self.connection: Connection | None = None  # that it was last told over
+        self.route = Route("", Seen(""), (), ())
+        self.copy: Copy | None = None
+        self.boot = secrets.randbelow(WRAP)
+        self.number = 0
+        self.sent_at = -np.inf
+        self.messages = 0
+        self.rows = 0
+        self.suppressed = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is to be coarser for now."""
+        return self.recoding.bound <= self.stream.delta
+
+    def carry(self, copy: Copy) -> None:
+        """Send by this copy of the session's from now on; who was away meanwhile is told everything again."""
+        text = self.stream.topic
+        self.copy = copy
+        self.route = Route(text, Seen(text), (copy,), ())
+        connection = copy.session.connection
+        if connection is not self.connection and connection is not None:
+            if self.connection is not None and not (copy.qos and self.stream.qos):
+                self.begin()
+            self.connection = connection
+
+    def begin(self) -> None:
+        """The subscriber is to forget what it knows, and is told everything whole."""
+        self.recoding = RecodingBank(self.stream.bank, self.recoding.bound, self.stream.sure)
+        self.boot = secrets.randbelow(WRAP)
+        self.number = 0
+
+    def take(self, updates: Updates, time_s: float) -> Updates:
+        """What of the publisher's updates, which have just been taken in, is to be told, and what else."""
+        if self.exact:
+            told = self.recoding.pass_on(updates)
+        else:
+            self.recoding.note(updates, self.stream.delta)
+            told = self.due(time_s, updates.sensor)
+        self.suppressed += len(updates) - int(np.isin(updates.sensor, told.sensor).sum())
+        return told
+
+    def due(self, time_s: float, just: Ints | None = None) -> Updates:
+        """What is to be told at a time of the publisher's, at which some sensors were just updated."""
+        recoding = self.recoding
+        if self.exact:
+            if recoding.next_s == NOW:
+                return recoding.pass_on(recoding.bank.whole(NOBODY))
+        elif recoding.next_s <= time_s + AHEAD_S:
+            return recoding.due(time_s, time_s + TOGETHER_S, self.stream.delta, just)
+        return recoding.bank.whole(NOBODY)
+
+    def payloads(
+        self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False, gone: Ints = NOBODY
+    ) -> list[bytes]:
+        """Messages with these updates, each within so many bytes."""
+        made = []
+        for part in portions(updates, most_bytes):
+            batch = Batch(
+                boot=self.boot,
+                number=self.number,
+                sensors=len(self.stream),
+                time_s=time_s,
+                delta=max(self.recoding.bound, self.stream.delta),
+                updates=part,
+                heartbeat=heartbeat,
+                gone=gone,
+            )
+            self.number = (self.number + 1) % WRAP
+            made.append(encode(batch))
+        self.messages += len(made)
+        self.rows += len(updates)
+        return made

@@ -1,0 +1,70 @@
+"""Who gets a stream of sensors as it is, and who gets one of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firelane.exchange.coarser import Coarser
+from firelane.exchange.routes import Copy, Route
+from firelane.exchange.stream import Split, Stream
+
+if TYPE_CHECKING:
+    from firelane.exchange.streams import Streams
+
+WORTH_IT = 2.0  # times the stream's delta: below, as much would have to be sent as there is
+
+
+def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
+    """Split a route; returns the copies of those who had a stream of their own and now get it as it is.
+
+    On a paced link a plan may want one coarser at any time, so who bears something gets a stream of its own there from
+    the start, and elsewhere if it is worth it.
+    """
+    bounds = {copy: _bound(stream, copy) for copy in route.copies}
+    direct, coarse, left = [], [], []
+    here = {copy.session for copy in route.copies}
+    for session in [one for one in stream.coarse if one not in here]:
+        stream.suppressed += stream.coarse.pop(session).suppressed
+    for copy, bound in bounds.items():
+        coarser = _own(streams, stream, copy, bound) if bound is not None else None
+        if coarser is not None:
+            coarse.append(coarser)
+            continue
+        direct.append(copy)
+        if stream.coarse.pop(copy.session, None) is not None:
+            left.append(copy)
+    stream.split = Split(route, stream.delta, Route(route.text, route.seen, tuple(direct), route.groups), coarse)
+    return left
+
+
+def _bound(stream: Stream, copy: Copy) -> float | None:
+    """What the stream that a session gets of its own keeps to; None if it gets it as it is."""
+    deltas = [lane.delta for lane in copy.lanes]
+    tolerances = [lane.need.tolerance for lane in copy.lanes]
+    if stream.offer.discrete or None in deltas or None in tolerances:
+        return None
+    bound = min(one for one in deltas if one is not None)
+    widened = bound > min(one for one in tolerances if one is not None)
+    # A publisher that can afford it is more precise than it must be: that is for all who need what it has promised.
+    fine = stream.delta if widened else max(stream.delta, stream.tightest or 0.0)
+    if bound >= WORTH_IT * fine:
+        return bound
+    link = copy.session.link
+    return stream.delta if link is not None and link.paced else None
+
+
+def _own(streams: Streams, stream: Stream, copy: Copy, bound: float) -> Coarser | None:
+    coarser = stream.coarse.get(copy.session)
+    if coarser is None:
+        if len(stream) > streams.room:
+            streams.crowded += 1
+            streams.tell_once(
+                "crowded",
+                f"{stream.topic}: there is no room for streams of their own for all who bear more; they get it as it "
+                "is (raise exchange.limits.stream_sensors)",
+            )
+            return None
+        coarser = stream.coarse[copy.session] = Coarser(stream, bound)
+    coarser.recoding.aim(bound)
+    coarser.carry(copy)
+    return coarser
