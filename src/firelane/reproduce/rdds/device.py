@@ -10,6 +10,7 @@ Checked by: tests/reproduce/test_rdds.py
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
 import time
 from collections.abc import Callable
@@ -27,7 +28,6 @@ from firelane.sense.precision import PrecisionController
 from firelane.sense.publisher import SensorPublisher
 from firelane.sense.subscriber import SensorSubscriber
 
-AT_ONCE = 20  # messages that a slow device takes in before it waits
 LOOKS = 8  # of the publisher, from sample to sample
 DRAIN_S = 0.2
 
@@ -55,42 +55,45 @@ class Spent:
 MODELS = Spent()
 
 
-class Follower(SensorSubscriber):
-    """A subscriber that counts what comes, and can be told to take it in slowly."""
+class Application(OccupancyPredictor):
+    """What is done with messages once they are taken in: one after the other, `each_s` seconds for each.
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.received = 0
-        self.each_s = 0.0  # that a message takes
+    It takes no processor time, so the device's load stays as it is while messages wait for it. Those that find `buffer`
+    of them waiting are lost to it, though not to the models.
+    """
+
+    def __init__(self, *, buffer: int, each_s: float, clock: Callable[[], float], **more: Any) -> None:
+        super().__init__(buffer=buffer, **more)
+        self.each_s = each_s
+        self.overflowed = 0
+        self._buffer = buffer
+        self._clock = clock
         self._free_at = 0.0
+
+    @property
+    def waits(self) -> int:
+        """Messages that have not had their turn."""
+        return math.ceil(max(0.0, self._free_at - self._clock()) / self.each_s)
+
+    def processed(self, delay_s: float, number: int = 1) -> None:
+        """A message was taken in; it will be done when all before it are."""
+        if self.waits >= self._buffer:
+            self.overflowed += 1
+            return
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + self.each_s
+        super().processed(delay_s + self._free_at - now, number)
+
+
+class Follower(SensorSubscriber):
+    """A subscriber that counts what comes."""
+
+    received = 0
 
     def arrived(self, topic: str, payload: bytes) -> None:
         """A message came."""
         self.received += 1
         super().arrived(topic, payload)
-
-    @property
-    def waits(self) -> int:
-        """Messages in the buffer."""
-        return len(self._waiting)
-
-    async def _take(self) -> None:
-        while True:
-            if not self.each_s:
-                await self._take_some(len(self._waiting) or 1)
-                continue
-            self._free_at = max(self._free_at, time.monotonic()) + AT_ONCE * self.each_s
-            await asyncio.sleep(self._free_at - time.monotonic())
-            await self._take_some(AT_ONCE)
-
-    async def _take_some(self, most: int) -> None:
-        if not self._waiting:
-            await self._wake.wait()
-        self._wake.clear()
-        for _ in range(min(most, len(self._waiting), 100)):
-            self._take_one(*self._waiting.popleft())
-        self._refreshed.set()
-        await asyncio.sleep(0)
 
 
 class Device:
@@ -102,6 +105,7 @@ class Device:
         self.clock = clock_of(setting, self.fires)
         self.speed = self.fires.step_s / setting.interval_s
         self.firefighter = Firefighter(setting, self.fires, DEVICE)
+        self.application = None if setting.target is None else self._application()
         self.samples: list[Results] = []
 
     async def play(self) -> Results:
@@ -111,10 +115,11 @@ class Device:
             client = await stack.enter_async_context(Client(setting.broker, client_id=self.firefighter.topic))
             publisher = await stack.enter_async_context(self._publisher(client))
             await self.firefighter.offer(publisher)
-            stack.push_async_callback(publisher.withdraw, self.firefighter.topic)
+            stack.push_async_callback(self.firefighter.withdraw, publisher)
             follower = await stack.enter_async_context(self._follower(client))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.firefighter.play())
+                group.create_task(self.firefighter.offer_more(publisher))
                 known = await self._settled(follower)
                 before = self._totals(follower)
                 await self._sample(follower, publisher)
@@ -133,23 +138,27 @@ class Device:
         load = ProcessorLoad(now_s=self.clock(), cores=setting.cores / self.speed)
         return SensorPublisher(client, control=control, load=load, look_every_s=look_every_s, clock=self.clock)
 
-    def _follower(self, client: Client) -> Follower:
+    def _application(self) -> Application:
         setting = self.setting
-        occupancy = None
-        if setting.target is not None:
-            window_s = setting.window_samples * setting.period_s * self.speed
-            begin_s = setting.begin_at * self.speed
-            occupancy = OccupancyPredictor(
-                buffer=setting.buffer, now_s=begin_s - window_s, most=setting.target, window_s=window_s
-            )
-        return Follower(client, TOPICS, buffer=setting.buffer, occupancy=occupancy, clock=self.clock)
+        window_s = setting.window_samples * setting.period_s * self.speed
+        return Application(
+            buffer=setting.buffer,
+            each_s=setting.each_s * self.speed,
+            clock=self.clock,
+            now_s=setting.begin_at * self.speed - window_s,
+            most=setting.target,
+            window_s=window_s,
+        )
+
+    def _follower(self, client: Client) -> Follower:
+        return Follower(client, TOPICS, occupancy=self.application, clock=self.clock)
 
     async def _settled(self, follower: Follower) -> bool:
         """Wait for the beginning; whether all sensors of all streams are known by then."""
         await asyncio.sleep(max(0.0, self.setting.begin_at - time.monotonic()))
         streams = follower.streams.values()
         known = sum(int((one.bank.sequence > 0).sum()) for one in streams)
-        return known == self.setting.participants * (self.setting.sensors + self.setting.asleep)
+        return known == self.setting.participants * self.setting.sensors
 
     async def _sample(self, follower: Follower, publisher: SensorPublisher) -> None:
         """What happens from sample to sample."""
@@ -164,27 +173,21 @@ class Device:
                 passed
                 | {
                     "load": (passed["user_s"] + passed["system_s"]) / passed["at"] / setting.cores,
-                    "delta": self.firefighter.stream.delta,
+                    "delta": self.firefighter.parts[0].stream.delta,
                     "target": control.target if control is not None else None,
-                    "waits": follower.waits,
+                    "waits": 0 if self.application is None else self.application.waits,
                 }
             )
-            if sample == setting.slow_sample:
-                follower.each_s = self._each_s()
-
-    def _each_s(self) -> float:
-        """What a message is to take, if only a part of what arrives lately shall be taken in."""
-        lately = self.samples[-10:]
-        received_hz = sum(one["received"] for one in lately) / sum(one["at"] for one in lately)
-        return 1 / (self.setting.slow_to * received_hz)
+            if sample == setting.slow_sample and self.application is not None:
+                self.application.each_s *= 2
 
     def _counts(self, follower: Follower) -> dict[str, float]:
-        used, sending = resource.getrusage(resource.RUSAGE_SELF), self.firefighter.stream.sending
+        used, total = resource.getrusage(resource.RUSAGE_SELF), self.firefighter.total
         return {
             "at": time.monotonic(),
-            "readings": sending.readings,
-            "updates": sending.sent,
-            "sent": sending.messages,
+            "readings": total("readings"),
+            "updates": total("sent"),
+            "sent": total("messages"),
             "received": follower.received,
             "taken": sum(one.messages for one in follower.streams.values()),
             "user_s": used.ru_utime,
@@ -198,9 +201,10 @@ class Device:
         return {
             "skipped": self.firefighter.skipped,
             "overflowed": follower.overflowed,
+            "application_overflowed": 0 if self.application is None else self.application.overflowed,
             "missed": sum(one.missed for one in streams),
             "refused": sum(one.refused for one in streams),
-            "own_sent": self.firefighter.stream.sending.messages,
+            "own_sent": self.firefighter.parts[0].stream.sending.messages,
             "own_received": 0 if own is None else own.messages,
         }
 

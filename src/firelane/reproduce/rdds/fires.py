@@ -73,31 +73,25 @@ def as_fires(name: str, trace: Trace) -> Fires:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sensors:
-    """The sensors of one firefighter. Those from `awake` on stand still until they are woken."""
+    """Some sensors, each with a trace and a place in it to begin at."""
 
     fires: Fires
     column: Ints
     offset: Ints
-    awake: int
 
     def __len__(self) -> int:
         return len(self.column)
 
-    def read(self, row: int, woken: int | None = None) -> Floats:
-        """What all of them read at a step; `woken` is the one at which the others began to move, None if not yet."""
-        rows = np.full(len(self.column), row)
-        rows[self.awake :] = 0 if woken is None else max(0, row - woken)
-        return self.fires.values[played(rows + self.offset, len(self.fires.values)), self.column]
+    def read(self, row: int) -> Floats:
+        """What all of them read at a step."""
+        return self.fires.values[played(row + self.offset, len(self.fires.values)), self.column]
 
 
-def firefighter(fires: Fires, number: int, sensors: int, *, seed: int, asleep: int = 0) -> Sensors:
-    """The sensors of one of them, drawn by the seed and its number."""
-    draw = np.random.default_rng([seed, number])
+def sensors(fires: Fires, count: int, *seed: int) -> Sensors:
+    """So many sensors, drawn by the seed."""
+    draw = np.random.default_rng(seed)
     rows, columns = fires.values.shape
-    count = sensors + asleep
-    return Sensors(
-        fires=fires, column=draw.integers(columns, size=count), offset=draw.integers(2 * rows, size=count), awake=sensors
-    )
+    return Sensors(fires=fires, column=draw.integers(columns, size=count), offset=draw.integers(2 * rows, size=count))
 
 
 def played(row: Ints, rows: int) -> Ints:

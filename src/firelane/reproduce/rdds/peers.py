@@ -19,6 +19,7 @@ from firelane.sense.publisher import SensorPublisher
 from firelane.sense.updates import UpdateError
 from firelane.sense.wire import decode
 
+LOOKS = 8  # of each publisher, from sample to sample
 LINGER_S = 0.3  # so that nobody is gone before the measured device has its last message
 
 
@@ -27,24 +28,28 @@ async def play(setting: Setting) -> Results:
     fires = load_fires(setting.fires)
     clock = clock_of(setting, fires)
     everybody = [Firefighter(setting, fires, number) for number in range(1, setting.participants)]
+    look_every_s = min(1.0, setting.period_s / LOOKS)
     used_s = time.process_time()
+    publishers = []
     async with AsyncExitStack() as stack:
         for one in everybody:
             client = await stack.enter_async_context(Client(setting.broker, client_id=one.topic))
-            publisher = await stack.enter_async_context(SensorPublisher(client, clock=clock))
+            publisher = await stack.enter_async_context(SensorPublisher(client, look_every_s=look_every_s, clock=clock))
             await one.offer(publisher)
-            stack.push_async_callback(publisher.withdraw, one.topic)
+            stack.push_async_callback(one.withdraw, publisher)
+            publishers.append(publisher)
         ready_at = time.monotonic()
         if setting.target is not None and everybody:
             await _follow(stack, setting, everybody)
         async with asyncio.TaskGroup() as group:
-            for one in everybody:
+            for one, publisher in zip(everybody, publishers, strict=True):
                 group.create_task(one.play())
+                group.create_task(one.offer_more(publisher))
         await asyncio.sleep(LINGER_S)
         return {
             "ready_before_s": setting.begin_at - ready_at,
-            "readings": sum(one.stream.sending.readings for one in everybody),
-            "sent": sum(one.stream.sending.sent for one in everybody),
+            "readings": sum(one.total("readings") for one in everybody),
+            "sent": sum(one.total("sent") for one in everybody),
             "skipped": sum(one.skipped for one in everybody),
             "processor_s": time.process_time() - used_s,
         }
@@ -59,7 +64,8 @@ async def _follow(stack: AsyncExitStack, setting: Setting, everybody: list[Firef
         except UpdateError:
             return
         for one in everybody:
-            one.stream.gamma_share = share
+            for part in one.parts:
+                part.stream.gamma_share = share
 
     watcher: Any = await stack.enter_async_context(Client(setting.broker, client_id="watcher"))
     await watcher.subscribe(f"fire/{DEVICE}", got)

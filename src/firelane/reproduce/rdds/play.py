@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from firelane.arrays import Floats
-from firelane.reproduce.rdds.fires import Fires, Sensors, firefighter, names_of
+from firelane.reproduce.rdds.fires import Fires, Sensors, names_of, sensors
 from firelane.sense.bank import AUTO, EVERY
 from firelane.sense.publisher import PublishedStream, SensorPublisher
 
@@ -50,12 +49,12 @@ class Setting:
     sample_rows: int = 5  # readings from one sample of the load to the next
     cores: float = 1.0  # that the measured device has
     target: float | None = None  # of its load, if that is controlled
-    asleep: int = 0  # sensors of each that wake up later
-    wake_sample: int | None = None
-    slow_sample: int | None = None  # from here on it takes in messages slowly
-    slow_to: float = 1.0  # the share of those that arrived a second before
+    more_sensors: int = 0  # of each, that come later
+    more_sample: int | None = None  # when they come
+    each_s: float = 1e-6  # what its application takes for a message, where the load is controlled
+    slow_sample: int | None = None  # from here on it takes twice as long
     window_samples: int = 24  # between signals of a subscriber to its publishers
-    buffer: int = 10_000
+    buffer: int = 10_000  # messages that may wait for the application
 
     @property
     def period_s(self) -> float:
@@ -71,11 +70,6 @@ class Setting:
         """When that is."""
         return self.begin_at + sample * self.period_s
 
-    @property
-    def woken_row(self) -> int | None:
-        """The reading at which the sleeping sensors wake up."""
-        return None if self.wake_sample is None else math.ceil(self.sample_at(self.wake_sample) / self.interval_s)
-
 
 def clock_of(setting: Setting, fires: Fires) -> Callable[[], float]:
     """The time of the fires."""
@@ -83,45 +77,61 @@ def clock_of(setting: Setting, fires: Fires) -> Callable[[], float]:
     return lambda: time.monotonic() * speed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A stream and its sensors, which are read from a row on."""
+
+    stream: PublishedStream
+    sensors: Sensors
+    first_row: int
+
+
 class Firefighter:
-    """One of them: its sensors, and its stream once it is offered."""
+    """One of them: its sensors and the streams that they are in."""
 
     def __init__(self, setting: Setting, fires: Fires, number: int) -> None:
         self.topic = f"fire/{number}"
         self.setting = setting
-        self.sensors: Sensors = firefighter(
-            fires, number, setting.sensors, seed=setting.seed, asleep=setting.asleep
-        )
         self.speed = fires.step_s / setting.interval_s
         self.phase_s = setting.interval_s * number / setting.participants
         self.skipped = 0  # readings that there was no time for
-        self._stream: PublishedStream | None = None
-
-    @property
-    def stream(self) -> PublishedStream:
-        """What it publishes."""
-        assert self._stream is not None, "it is offered first"
-        return self._stream
+        self.parts: list[Part] = []
+        self._first = sensors(fires, setting.sensors, setting.seed, number)
+        self._more = sensors(fires, setting.more_sensors, setting.seed, number, 1)
 
     async def offer(self, publisher: SensorPublisher) -> None:
-        """Offer the stream, with models that have already seen some readings."""
+        """Offer its first stream."""
+        await self._offer(publisher, self.topic, self._first)
+
+    async def offer_more(self, publisher: SensorPublisher) -> None:
+        """Wait until it is time for more sensors, and offer them."""
+        if self.setting.more_sample is not None:
+            await asyncio.sleep(self.setting.sample_at(self.setting.more_sample) - time.monotonic())
+            await self._offer(publisher, f"{self.topic}/more", self._more)
+
+    async def _offer(self, publisher: SensorPublisher, topic: str, chosen: Sensors) -> None:
+        """Offer a stream with models that have already seen some readings."""
         setting, plain = self.setting, self.setting.model == PLAIN
-        self._stream = await publisher.offer(
-            self.topic,
-            names_of(len(self.sensors)),
+        stream = await publisher.offer(
+            topic,
+            names_of(len(chosen)),
             precision=None if plain else setting.delta,
             discrete=plain,
             model=AUTO if plain else setting.model,
             heartbeat_s=HEARTBEAT_S * max(1.0, self.speed),
         )
+        if self.parts:
+            stream.gamma_share = self.parts[0].stream.gamma_share
+            await stream.tend(time.monotonic() * self.speed)
         row = self._next_row()
         for before in range(row - (1 if plain else WARM_ROWS), row):
-            self.stream.sending.observe(self._at(before) * self.speed, self.readings(before))
+            stream.sending.observe(self._at(before) * self.speed, chosen.read(before))
+        self.parts.append(Part(stream=stream, sensors=chosen, first_row=row))
 
-    def readings(self, row: int) -> Floats:
-        """What its sensors read."""
-        woken = self.setting.woken_row
-        return self.sensors.read(row, woken if woken is not None and row >= woken else None)
+    async def withdraw(self, publisher: SensorPublisher) -> None:
+        """Take back what was offered."""
+        for part in self.parts:
+            await publisher.withdraw(part.stream.topic)
 
     async def play(self) -> None:
         """Read all sensors every interval until the run ends."""
@@ -130,10 +140,17 @@ class Firefighter:
             await asyncio.sleep(max(0.0, at - time.monotonic()))
             if time.monotonic() > at + MOST_BEHIND * setting.interval_s:
                 row, before = self._next_row(), row
-                self.skipped += (row - before) * setting.sensors
+                self.skipped += (row - before) * sum(len(part.sensors) for part in self.parts)
                 continue
-            await self.stream.observe(self.readings(row), time_s=at * self.speed, apart=setting.apart)
+            for part in self.parts:
+                if row >= part.first_row:
+                    readings = part.sensors.read(row)
+                    await part.stream.observe(readings, time_s=at * self.speed, apart=setting.apart)
             row += 1
+
+    def total(self, name: str) -> int:
+        """A count of its streams, all together."""
+        return sum(getattr(part.stream.sending, name) for part in self.parts)
 
     def _at(self, row: int) -> float:
         return self.phase_s + row * self.setting.interval_s
