@@ -17,6 +17,7 @@ from firelane.metrics import SCHEMA
 from firelane.scenario import from_text
 from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.model import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
+from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.settings import (
     AccessRule,
     Cap,
@@ -29,7 +30,6 @@ from firelane.scenario.settings import (
     User,
     WebSocket,
 )
-from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.telemetry_settings import TelemetrySettings
 
 ROOT = Path(__file__).parents[1]

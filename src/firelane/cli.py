@@ -877,10 +877,19 @@ _broker = click.option(
 @click.option(
     "--load", type=_Number(min=0.01, max=0.95), help="Keep this process at this share of a core, by its precision."
 )
+@click.option(
+    "--record",
+    metavar="SERIES.csv",
+    type=click.Path(dir_okay=False),
+    help="Change the precision on purpose instead, and write how the load answers, for `sense identify`.",
+)
+@click.option(
+    "--period", type=_Number(min=0.1), default=5.0, show_default=True, help="Seconds between looks at the load."
+)
 @_json
 def sense_publish(
     trace: str, broker: str, topic: str, precision: float, model: str, sensors: str, speed: float, load: float | None,
-    as_json: bool,
+    record: str | None, period: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Publish a recorded trace as if it were read now: only what the models fail to predict is sent.
 
@@ -892,12 +901,14 @@ def sense_publish(
     from firelane.sense.live import publish_trace
     from firelane.show import progress_bar
 
+    if load is not None and record is not None:
+        raise click.UsageError("--load keeps a load and --record changes it on purpose; give one of them")
     read = read_trace(trace, sensors=sensors)
     with progress_bar(len(read.times_s), f"publishing on {topic}") as progress:
         done = asyncio.run(
             publish_trace(
                 read, broker=broker, topic=topic, precision=precision, model=model, speed=speed, load=load,
-                progress=progress, tell=_tell,
+                record=record, period_s=period, progress=progress, tell=_tell,
             )
         )  # fmt: skip
     if as_json:
@@ -938,6 +949,46 @@ def sense_watch(topic_filter: str, broker: str, tolerance: float | None, seconds
 
 def _tell(line: str) -> None:
     click.echo(f"firelane: {line}", err=True)
+
+
+@sense.command("identify")
+@click.argument("series", metavar="SERIES.csv", type=click.Path(dir_okay=False))
+@click.option(
+    "--target",
+    type=_Number(min=0.01, max=0.95),
+    default=0.7,
+    show_default=True,
+    help="The load that the gains are to keep.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Draw measured and modelled load here (.png, .svg, .pdf)."
+)
+@_json
+def sense_identify(series: str, target: float, output: str | None, as_json: bool) -> None:
+    """Find how a publisher's load answers to the factor on its precisions, and the gains that keep it on target.
+
+    SERIES.csv has the columns time, load and gamma and a row per sample, recorded while gamma was changed on purpose.
+    Gains are designed with python-control (`pip install 'firelane[identify]'`); without it only the plant is shown.
+    """
+    from importlib.util import find_spec
+
+    from firelane.sense.design import design
+    from firelane.sense.identify import identify
+    from firelane.sense.report import draw_plant, show_plant
+    from firelane.sense.series import read_series
+    from firelane.show import plain_console
+
+    read = read_series(series)
+    plant = identify(read)
+    designed = design(plant, target=target) if find_spec("control") else None
+    if output is not None:
+        draw_plant(read, plant, Path(output))
+    if as_json:
+        _print_json({"plant": plant.to_data(), "gains": None if designed is None else designed.to_data()})
+        return
+    show_plant(plant, designed, len(read), plain_console())
+    if output is not None:
+        click.echo(f"picture: {output}")
 
 
 @main.command()
@@ -1035,7 +1086,7 @@ def serve(
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; without it, all of them.
+    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; else all of them.
     """
     from firelane import bench as benchmarks
 

@@ -64,6 +64,9 @@ class _Wanted:
 class Client:
     """`async with Client("mqtt://host:1883") as client:` is a connection, for as long as the block lasts."""
 
+    most_bytes = 1_000_000  # of a message, which all brokers take
+    reliable = True
+
     def __init__(
         self,
         url: str,

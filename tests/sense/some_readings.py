@@ -36,10 +36,11 @@ class Filter:
         p = self.level + self.slope * dt
         y = reading - p
         side = 1.0 if y > 0.0 else -1.0
-        if side == self.side:
-            self.q = min(2.0 * self.q, 2e6 * self.r)
-        elif self.side != 0.0:
-            self.q = max(0.125 * self.q, 2e-6 * self.r)
+        u = max(((dt * dt) * dt) * dt, 1e-40)
+        grown, shrunk = 2.0 if self.q * u < 1e4 * self.r else 1.0, 0.125 if self.side != 0.0 else 1.0
+        f = grown if side == self.side else shrunk
+        m = max(3.2e-5, min(2e-6 * u, 0.1))
+        self.q = max(self.q * f, (m * self.r) / u)
         q_c = (self.q * dt) * dt
         q_b = (q_c * dt) / 2.0
         q_a = (q_b * dt) / 2.0
@@ -47,12 +48,13 @@ class Filter:
         a = (self.a + dt * (self.b + w)) + q_a
         b = w + q_b
         c = self.c + q_c
+        d = max(self.a * self.c - self.b * self.b, 0.0) + q_c * (self.a + dt * (self.b + (dt * self.c) / 4.0))
         s = a + self.r
         g, h = a / s, b / s
         self.time, self.value, self.side = time, reading, side
         self.level = p + g * y
         self.slope = self.slope + h * y
-        self.a, self.b, self.c = g * self.r, h * self.r, c - h * b
+        self.a, self.b, self.c = g * self.r, h * self.r, (self.r * c + d) / s
 
     def state(self):
         return [

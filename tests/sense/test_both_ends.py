@@ -121,6 +121,34 @@ def test_a_delta_for_every_sensor_is_kept_and_told():
     assert publisher.observe(1.0, np.array([0.5, 4.9])).sensor.tolist() == [0]
 
 
+@given(traces(), st.lists(deltas, min_size=1, max_size=8), models)
+def test_delta_may_change_while_it_runs_and_both_ends_stay_the_same(trace, changes, model):
+    publisher, subscriber = SendingBank(SENSORS, delta=changes[0], model=model), ModelBank(SENSORS)
+    for step, (time_s, readings) in enumerate(zip(*trace, strict=True)):
+        publisher.delta = delta = changes[step % len(changes)]
+        updates = publisher.observe(time_s, readings)
+        subscriber.apply(updates)
+        assert (updates.delta == delta).all()
+        assert np.array_equal(subscriber.state, publisher.bank.state)
+        assert (np.abs(subscriber.predict(time_s) - readings) < delta).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, 1e16, np.ones(2), np.array([1.0, np.nan, 1.0])])
+def test_a_delta_that_is_none_is_refused_and_the_old_one_stays(wrong):
+    publisher = SendingBank(3, delta=0.5)
+    with pytest.raises(FirelaneError, match="delta"):
+        publisher.delta = wrong
+    assert publisher.delta.tolist() == [0.5] * 3
+
+
+def test_a_wider_delta_leaves_the_noise_of_a_filter_as_its_first_update_made_it():
+    publisher = SendingBank(1, delta=0.5)
+    publisher.observe(0.0, np.zeros(1))
+    publisher.delta = 5.0
+    publisher.observe(1.0, np.array([9.0]))
+    assert publisher.bank.state[0, kernels.NOISE] == 0.5 * 0.25
+
+
 def test_a_difference_of_exactly_delta_is_sent():
     publisher = SendingBank(1, delta=0.5, model="last-value")
     publisher.observe(0.0, np.zeros(1))
@@ -158,12 +186,13 @@ def started():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"version": 2}, "version 2 of the models, this side knows version 1"),
+        ({"version": 1}, "version 1 of the models, this side knows version 2"),
         ({"model": np.array([1, 7])}, "update 2 of sensor 1 uses a model that is not one of last-value, kalman"),
         ({"value": np.array([np.nan, 9.0])}, "update 2 of sensor 0 has a value that is no number"),
         ({"value": np.array([9.0])}, "the columns of updates have different lengths"),
         ({"delta": np.array([0.5, 0.0])}, "update 2 of sensor 1 has a delta that is none"),
         ({"sensor": np.array([0, 2])}, "update 2 of sensor 2 is not one of the 2"),
+        ({"sequence": np.array([2, 0])}, "update 0 of sensor 1 has no number"),
         ({"time_s": np.zeros(2)}, "update 2 of sensor 0 goes back in time; ask its publisher for the whole state"),
         ({"whole": np.array([True, False])}, "the states of whole updates are not all there"),
     ],
@@ -176,13 +205,65 @@ def test_updates_that_cannot_be_right_are_refused_in_one_line(changed, message):
     assert np.array_equal(subscriber.state, before)
 
 
-@pytest.mark.parametrize("field", [kernels.NOISE, kernels.VARIANCE, kernels.LEVEL])
-@pytest.mark.parametrize("value", [-np.inf, np.nan])
+@pytest.mark.parametrize("field", range(kernels.FIELDS))
+@pytest.mark.parametrize("value", [-np.inf, np.nan, 1e200])
 def test_a_state_that_no_filter_has_is_refused(field, value):
     whole = SendingBank(2, delta=0.5).observe(0.0, np.zeros(2))
     whole.state[1, field] = value
     with pytest.raises(UpdateError, match="a whole update carries a state that no filter has"):
         ModelBank(2).apply(whole)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((field, value) for field in (kernels.VARIANCE, kernels.SLOPE_VARIANCE, kernels.WANDER, kernels.NOISE)
+          for value in (0.0, -1.0)),
+        (kernels.COVARIANCE, -1.0), (kernels.SIDE, 0.5), (kernels.TIME, 7.0), (kernels.VALUE, 7.0),
+    ],
+)  # fmt: skip
+def test_a_state_with_a_part_that_cannot_be_is_refused(field, value):
+    whole = SendingBank(2, delta=0.5).observe(0.0, np.zeros(2))
+    whole.state[1, field] = value
+    with pytest.raises(UpdateError, match="a whole update carries a state that no filter has"):
+        ModelBank(2).apply(whole)
+
+
+sizes = st.floats(1e-100, 1e100)
+
+
+@given(st.tuples(sizes, sizes, sizes, sizes, sizes), st.floats(-1e100, 1e100), traces(), st.sampled_from([0.0, 1.0]))
+def test_whatever_state_is_taken_nothing_that_follows_is_no_number(parts, slope, trace, side):
+    times_s, readings = trace
+    whole = SendingBank(SENSORS, delta=0.5, model="kalman").observe(times_s[0] - 1.0, readings[0])
+    whole.state[:, [kernels.VARIANCE, kernels.COVARIANCE, kernels.SLOPE_VARIANCE, kernels.WANDER, kernels.NOISE]] = (
+        parts
+    )
+    whole.state[:, kernels.SLOPE], whole.state[:, kernels.SIDE] = slope, side
+    bank = ModelBank(SENSORS)
+    bank.apply(whole)
+    for number, (time_s, row) in enumerate(zip(times_s, readings, strict=True), 2):
+        bank.apply(
+            replace(
+                whole, sequence=np.full(SENSORS, number), time_s=np.full(SENSORS, time_s), value=row,
+                whole=np.zeros(SENSORS, np.bool_), state=np.empty((0, kernels.FIELDS)),
+            )
+        )  # fmt: skip
+        assert not np.isnan(bank.predict(time_s + 1.0)).any()
+
+
+def test_a_sensor_that_vanishes_changes_no_other_and_is_followed_again_when_it_is_back():
+    draw = np.random.default_rng(4)
+    readings = np.cumsum(draw.normal(0, 0.4, (60, 2)), axis=0)
+    both, one = SendingBank(2, delta=0.5), SendingBank(1, delta=0.5)
+    subscriber = ModelBank(2)
+    for step, row in enumerate(readings):
+        there = np.array([0]) if 20 <= step < 40 else np.array([0, 1])
+        subscriber.apply(both.observe(float(step), row[there], there))
+        one.observe(float(step), row[:1])
+        assert (np.abs(subscriber.predict(float(step)) - row)[there] < 0.5).all()
+    assert np.array_equal(both.bank.state[:1], one.bank.state)
+    assert both.read_s.tolist() == [59.0, 59.0]
 
 
 def test_sensors_that_are_not_there_or_there_twice_are_refused():

@@ -16,7 +16,7 @@ from firelane.sense.series import Series, excite
 
 
 def step(plant: Plant, gains: Gains, *, target: float = 0.7, samples: int = 40):
-    """The loop's equations as they stand in the paper, one after the other: the load after a step of the target by 1."""
+    """The loop's equations as they stand in the paper, one by one: the load after a step of the target by 1."""
     load, error, past_load, past_push, push = [], 0.0, [0.0] * plant.order, [0.0] * plant.order, 0.0
     for _ in range(samples):
         now = sum(a * u for a, u in zip(plant.a, past_load, strict=True))
@@ -67,8 +67,7 @@ def test_what_design_promises_is_what_its_loop_does(seed):
     largest = max(map(abs, made.poles))
     tail = np.abs(step(plant, made.gains, samples=60)[20:50] - 1)
     assert (tail < 3 * largest ** np.arange(20, 50) + 1e-12).all()
-    assert np.abs(step(scaled(plant, 0.97 * MARGIN), made.gains, samples=400)[-1] - 1) < 0.3
-    assert np.abs(step(scaled(plant, 1.1 * MARGIN), made.gains, samples=400)[-50:] - 1).max() > 0 or largest < 1
+    assert np.abs(step(scaled(plant, 0.9 * MARGIN), made.gains, samples=400)[-20:] - 1).max() < 0.05
 
 
 def test_the_shipped_loop_bears_a_tripled_gain_and_not_much_more():
@@ -90,10 +89,12 @@ def test_the_shipped_plant_is_that_of_models_on_fires():
     kept = np.array(sent[warm:])
     load = 0.05 + 0.65 * kept / kept.mean()
     plant = identify(Series(times_s=5.0 * np.arange(len(load)), load=load, gamma=pushed[warm:]))
-    assert plant.order == SHIPPED_PLANT.order
-    assert plant.a == pytest.approx(SHIPPED_PLANT.a, abs=0.02)
-    assert plant.b == pytest.approx(SHIPPED_PLANT.b, abs=0.02)
-    assert plant.fit == pytest.approx(SHIPPED_PLANT.fit, abs=0.01)
+    assert plant.b[0] == pytest.approx(SHIPPED_PLANT.b[0], abs=0.1)
+    assert plant.gain == pytest.approx(SHIPPED_PLANT.gain, abs=0.1)
+    assert plant.fit == pytest.approx(SHIPPED_PLANT.fit, abs=0.03)
+    gains = design(plant).gains
+    assert gains.proportional == pytest.approx(SHIPPED.proportional, abs=0.02)
+    assert gains.integral == pytest.approx(SHIPPED.integral, rel=0.1)
 
 
 @pytest.mark.parametrize(

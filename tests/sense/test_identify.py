@@ -19,7 +19,7 @@ from firelane.sense.trace import TraceError
 
 def recorded(a, b, *, samples=300, noise=0.005, swing=1.5, seed=1, levels=2) -> Series:
     """A series of a known plant, made by scipy's filter around a load of 0.6."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(1000 + seed)
     gamma = excite(samples, gamma=1.0, swing=swing, levels=levels, seed=seed)
     poles = [1.0, *(-one for one in a)]
     load = 0.6 + lfilter([0.0, *b], poles, np.log(gamma)) + lfilter([1.0], poles, noise * draw.standard_normal(samples))
@@ -30,16 +30,19 @@ def recorded(a, b, *, samples=300, noise=0.005, swing=1.5, seed=1, levels=2) -> 
     ("a", "b"), [((0.4,), (-0.3,)), ((0.5, 0.1), (-0.4, 0.2)), ((0.3, -0.2, 0.3), (-0.3, 0.25, -0.15))]
 )
 def test_a_known_plant_is_found_again_with_its_order(a, b):
-    plant = identify(recorded(a, b))
-    assert plant.order == len(a)
-    assert plant.a == pytest.approx(a, abs=0.06)
-    assert plant.b == pytest.approx(b, abs=0.02)
-    assert plant.gain == pytest.approx(sum(b) / (1 - sum(a)), rel=0.15)
-    assert plant.constant == pytest.approx(0.6 * (1 - sum(a)), abs=0.06)
-    assert plant.fit > 0.95
-    assert plant.simulated_fit > 0.9
-    assert plant.stable
-    assert plant.period_s == 5.0
+    found = [identify(recorded(a, b, seed=seed)) for seed in range(30)]
+    right = [plant for plant in found if plant.order == len(a)]
+    assert len(right) >= 20  # Akaike's criterion is known to take a larger order now and then
+    for plant in right:
+        assert plant.a == pytest.approx(a, abs=0.1)
+        assert plant.b == pytest.approx(b, abs=0.03)
+    for plant in found:
+        assert plant.gain == pytest.approx(sum(b) / (1 - sum(a)), rel=0.1)
+        assert plant.constant == pytest.approx(0.6 * (1 - sum(plant.a)), abs=0.01)
+        assert plant.fit > 0.95
+        assert plant.simulated_fit > 0.9
+        assert plant.stable
+        assert plant.period_s == 5.0
 
 
 def test_without_noise_the_coefficients_are_exact_and_the_load_is_simulated_to_the_last_digits():
@@ -48,11 +51,6 @@ def test_without_noise_the_coefficients_are_exact_and_the_load_is_simulated_to_t
     assert plant.a == pytest.approx((0.5, 0.1), abs=1e-6)
     assert plant.b == pytest.approx((-0.4, 0.2), abs=1e-6)
     np.testing.assert_allclose(plant.simulate(series.gamma, series.load), series.load, atol=1e-6)
-
-
-def test_the_order_is_rarely_more_than_the_true_one():
-    orders = [identify(recorded((0.4,), (-0.3,), seed=seed, samples=200)).order for seed in range(40)]
-    assert orders.count(1) >= 24  # Akaike's criterion takes a larger one in a fifth to a third of cases
 
 
 @pytest.mark.parametrize("seed", range(5))

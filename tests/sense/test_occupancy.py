@@ -145,13 +145,21 @@ def test_what_says_nothing_leaves_the_load_as_it_was():
     assert ask.predict(100.0) == 0.7  # nothing came
     ask.arrived(1000)
     assert ask.predict(200.0) == 0.7  # nothing was processed
-    ask.arrived(1000)
-    ask.processed(0.001, 19)
-    assert ask.predict(300.0) == 0.7  # too little was
+    ask.arrived(19)
+    ask.processed(90.0, 19)
+    assert ask.predict(300.0) == 0.7  # too little came
     for wrong in (math.nan, -1.0, math.inf):
         ask.processed(wrong, 1000)
     ask.arrived(1000)
     assert ask.predict(400.0) == 0.7
+
+
+def test_a_subscriber_that_gets_hardly_anything_done_asks_for_less():
+    """1000 messages in 100 s and four of them done after 50 s each: 0.04 + 0.02 a second are possible."""
+    ask = predictor(window_s=100.0, most=0.7, floor=0.001)
+    ask.arrived(1000)
+    ask.processed(50.0, 4)
+    assert ask.predict(100.0) == pytest.approx(0.7 * 0.06 * 5 / 6 / 10)
 
 
 def test_the_load_stays_between_the_floor_and_the_most():
@@ -159,7 +167,7 @@ def test_the_load_stays_between_the_floor_and_the_most():
     ask.arrived(100_000)
     ask.processed(50.0, 100)
     assert ask.predict(100.0) == 0.1
-    ask.arrived(10)
+    ask.arrived(100)
     ask.processed(0.001, 100)
     assert ask.predict(200.0) == 0.7
 

@@ -20,7 +20,7 @@ def controller(**changed) -> PrecisionController:
 def surge(
     keep: PrecisionController, *, beta: float, idle: float, kick: float = 0.0, noise: float = 0.02, seed: int = 1
 ):
-    """Loads of n c1 gamma^-beta + c0; the number n triples at sample 20. A change of gamma acts `kick` more at first."""
+    """Loads of n c1 gamma^-beta + c0; the number n triples at sample 20. A change acts `kick` more at first."""
     draw = np.random.default_rng(seed)
     loads, before, fresh = [], 0.0, 0.0
     for sample in range(45):
@@ -122,7 +122,7 @@ def test_a_load_over_one_counts_for_what_it_is_up_to_three_times_the_target():
     keep = controller()
     assert keep.error(1.75) == pytest.approx(1.5)
     assert keep.error(1e9) == 2.0
-    assert keep.error(1.0) == 1.25
+    assert keep.error(1.0) == 0.75
     assert keep.error(0.0) == -1.0
 
 

@@ -63,14 +63,14 @@ def test_the_load_is_on_target_five_samples_after_a_surge_and_after_a_new_target
     assert gammas[SURGE - 1] < gammas[DROP - 1] < gammas[-1]
 
 
-def test_while_nothing_changes_the_load_varies_hardly_more_than_with_a_fixed_precision():
+def test_while_nothing_changes_the_load_varies_less_than_with_a_fixed_precision():
     class Fixed:
         def sample(self, now_s, load):
             return START
 
-    free = np.concatenate([run(Fixed(), seed)[0][:SURGE] - 0.7 for seed in (1, 2, 3)])
-    kept = np.concatenate([run(shipped(), seed)[0][:SURGE] - 0.7 for seed in (1, 2, 3)])
-    assert math.sqrt(np.mean(kept**2)) < 1.5 * math.sqrt(np.mean(free**2))
+    free = np.concatenate([run(Fixed(), seed)[0][:SURGE] - 0.7 for seed in range(1, 9)])
+    kept = np.concatenate([run(shipped(), seed)[0][:SURGE] - 0.7 for seed in range(1, 9)])
+    assert math.sqrt(np.mean(kept**2)) < math.sqrt(np.mean(free**2))
 
 
 def test_the_equation_as_printed_is_slow_after_the_surge_or_unstable_before_it():

@@ -30,7 +30,7 @@ def batch(updates, *, time_s: float = 2.0, **more) -> Batch:
 def test_the_bytes_are_those_of_the_documentation():
     bank = SendingBank(2, delta=0.25, model="kalman")
     first = bank.observe(3.0, np.array([20.0, -1.5]))
-    header = struct.pack(">2sBBHHHIIdd", b"FS", 1, 1, 1, 2, 2, 5, 6, 3.0, 0.25)
+    header = struct.pack(">2sBBHHHIIdd", b"FS", 1, 1, 2, 2, 2, 5, 6, 3.0, 0.25)
     rows = struct.pack(">HIBd", 0, 1, 0x81, 20.0) + struct.pack(">HIBd", 1, 1, 0x81, -1.5)
     noise = 0.5 * 0.25**2
     states = b"".join(

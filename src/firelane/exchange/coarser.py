@@ -87,9 +87,7 @@ class Coarser:
             return recoding.due(time_s, time_s + TOGETHER_S, self.stream.delta, just)
         return recoding.bank.whole(NOBODY)
 
-    def payloads(
-        self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False, gone: Ints = NOBODY
-    ) -> list[bytes]:
+    def payloads(self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False) -> list[bytes]:
         """Messages with these updates, each within so many bytes."""
         made = []
         for part in portions(updates, most_bytes):
@@ -101,7 +99,7 @@ class Coarser:
                 delta=max(self.recoding.bound, self.stream.delta),
                 updates=part,
                 heartbeat=heartbeat,
-                gone=gone,
+                gone=self.stream.gone if heartbeat else NOBODY,
             )
             self.number = (self.number + 1) % WRAP
             made.append(encode(batch))

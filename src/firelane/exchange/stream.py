@@ -107,6 +107,7 @@ class Stream:
         self.boot = boot
         self.delta = self.offer.precision or 0.0
         self.bank = ModelBank(count)
+        self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
         self.suspect: Flags = np.zeros(count, np.bool_)  # an update of theirs may have been lost
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from firelane.arrays import Ints
-from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
+from firelane.exchange.coarser import LEAST_BYTES, NOBODY, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
@@ -171,12 +173,11 @@ class Streams:
                     before = coarser.suppressed
                     self._tell_anew(coarser, coarser.take(part, batch.time_s), batch.time_s, now)
                     self._count(coarser, coarser.suppressed - before)
-        healing = batch.updates.sensor[batch.updates.whole] if batch.heartbeat else batch.gone[:0]
-        if len(batch.gone) or len(healing):
+        if batch.heartbeat and not np.array_equal(batch.gone, stream.gone):
+            stream.gone = batch.gone
             for coarser in coarse:
                 if self._there(coarser):
-                    again = coarser.recoding.bank.whole(healing)
-                    self._tell_anew(coarser, again, batch.time_s, now, heartbeat=True, gone=batch.gone)
+                    self._tell_anew(coarser, batch.updates.pick(NOBODY), batch.time_s, now, heartbeat=True)
 
     def _count(self, coarser: Coarser, suppressed: int) -> None:
         assert coarser.copy is not None
@@ -206,16 +207,14 @@ class Streams:
     # ---- what is told
 
     def _tell_anew(
-        self, coarser: Coarser, updates: Updates, time_s: float, now: float, *, heartbeat: bool = False,
-        gone: Ints | None = None,
-    ) -> None:  # fmt: skip
+        self, coarser: Coarser, updates: Updates, time_s: float, now: float, *, heartbeat: bool = False
+    ) -> None:
         """Send a session updates of its own stream, if there are any, or it is time for a word."""
-        gone = updates.sensor[:0] if gone is None else gone
-        if not (len(updates) or len(gone) or heartbeat):
+        if not (len(updates) or heartbeat):
             return
         assert coarser.copy is not None
         most_bytes = self._most_bytes(coarser.copy, coarser.stream)
-        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=heartbeat, gone=gone):
+        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=heartbeat):
             self._deliver(coarser.stream, payload, coarser.route, now)
         coarser.sent_at = now
 

@@ -56,11 +56,11 @@ class LoadSignals:
         most_clients: int = MOST_CLIENTS,
         outlying: float | None = None,
     ) -> None:
-        """`most` is what the publisher offers; `outlying` the part of the others' median below which users stop to count."""
+        """`most` is what the publisher offers; who stays below `outlying` x the median of users stops to count."""
         if not (0 < floor <= most <= 1 and 0 < period_s < math.inf and most_clients >= 1):
             raise FirelaneError(
-                f"load signals need 0 < floor <= most <= 1, a period above 0 s and room for a client; these are {floor:g}, "
-                f"{most:g}, {period_s:g}, {most_clients}"
+                "load signals need 0 < floor <= most <= 1, a period above 0 s and room for a client; these are "
+                f"{floor:g}, {most:g}, {period_s:g}, {most_clients}"
             )
         if outlying is not None and not 0 < outlying < 1:
             raise FirelaneError(f"outlying is a part of the median, above 0 and below 1; it is {outlying:g}")
@@ -99,7 +99,8 @@ class LoadSignals:
         signal = self._signals.pop(client, None)
         if signal is not None:
             self._users[signal.user] -= 1
-            self._users += Counter()  # forget those with none
+            if not self._users[signal.user]:
+                del self._users[signal.user]
 
     def _take(self, client: str, user: str | None, known: _Signal | None, load: float, now_s: float) -> None:
         before, passed = (self.most, 1.0) if known is None else (known.load, self._periods_since(known, now_s))
@@ -134,7 +135,7 @@ class LoadSignals:
         return True
 
     def _without_outliers(self, now_s: float) -> list[_Signal]:
-        """Those who have not stayed far below the median of the users for long; a user's lowest signal stands for it."""
+        """Those who have not long been far below the median of the users; a user's lowest signal stands for it."""
         lowest: dict[str | None, float] = {}
         for one in self._signals.values():
             lowest[one.user] = min(one.load, lowest.get(one.user, math.inf))

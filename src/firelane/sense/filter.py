@@ -3,7 +3,8 @@
 A two-state Kalman filter (value and slope) that is corrected only by readings that were sent, so that both ends have
 seen the same. Between updates the acceleration is taken for constant and unknown; its variance (the wander) follows
 from updates alone too. It doubles when two of them running correct to the same side, as the filter then lags behind,
-and falls to an eighth when they correct to different sides, as that is noise.
+and falls to an eighth when they correct to different sides, as that is noise; both only as far as it makes a difference
+over the time between two updates, be that milliseconds or hours.
 
 Every line is one IEEE 754 operation in double precision after the other, without fused multiply-add and without
 reordering; docs/sense.md has them in order for other languages.
@@ -21,7 +22,7 @@ import numpy as np
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
 
-VERSION = 1  # of these formulas
+VERSION = 2  # of these formulas
 LAST_VALUE, KALMAN = 0, 1
 MODELS = ("last-value", "kalman")
 
@@ -30,10 +31,12 @@ TIME, VALUE, LEVEL, SLOPE, VARIANCE, COVARIANCE, SLOPE_VARIANCE, WANDER, NOISE, 
 FIELDS = 10
 
 NOISE_OF_DELTA = 0.5  # the variance of a reading in terms of delta^2
-FIRST_SLOPE_VARIANCE = 8.0  # this and the next three in terms of that variance
+FIRST_SLOPE_VARIANCE = 8.0  # this and those of the wander in terms of that variance
 FIRST_WANDER = 4e-4
 LEAST_WANDER = 2e-6
-MOST_WANDER = 2e6
+LEAST_PULL, LEAST_PULL_AT_REST = 3.2e-5, 0.1  # what the least wander amounts to over dt^4 is from the one to the other
+MOST_PULL = 1e4  # a wander that amounts to more than this does not grow: the filter follows every update already
+LEAST_FOURTH = 1e-40  # of dt^4, which could be 0
 KEEP = 0.93  # of a model's score from reading to reading
 
 KEPT, SENT, SENT_WHOLE = 0, 1, 2
@@ -63,24 +66,36 @@ def begin(state: Floats, sensor: int, time_s: float, reading: float, noise: floa
 
 
 @compiled
+def adapted(wander: float, last_side: float, side: float, dt: float, noise: float) -> float:
+    """The wander after a correction to this side."""
+    fourth = max(((dt * dt) * dt) * dt, LEAST_FOURTH)
+    if side == last_side:
+        factor = 2.0 if wander * fourth < MOST_PULL * noise else 1.0
+    else:
+        factor = 0.125 if last_side != 0.0 else 1.0
+    pull = max(LEAST_PULL, min(LEAST_WANDER * fourth, LEAST_PULL_AT_REST))
+    return max(wander * factor, (pull * noise) / fourth)
+
+
+@compiled
 def correct(state: Floats, sensor: int, time_s: float, reading: float) -> None:
     """The state after a reading that was sent: a Kalman filter's prediction and its correction."""
-    dt = time_s - state[sensor, TIME]
-    noise = state[sensor, NOISE]
+    dt, noise = time_s - state[sensor, TIME], state[sensor, NOISE]
+    a, b, c = state[sensor, VARIANCE], state[sensor, COVARIANCE], state[sensor, SLOPE_VARIANCE]
     ahead = state[sensor, LEVEL] + state[sensor, SLOPE] * dt
     off = reading - ahead
     side = 1.0 if off > 0.0 else -1.0
-    last_side = state[sensor, SIDE]
-    factor = 2.0 if side == last_side else (0.125 if last_side != 0.0 else 1.0)
-    wander = max(LEAST_WANDER * noise, min(state[sensor, WANDER] * factor, MOST_WANDER * noise))
+    wander = adapted(state[sensor, WANDER], state[sensor, SIDE], side, dt, noise)
     # P' = F P F^T + Q
     q_slope = (wander * dt) * dt
     q_both = (q_slope * dt) / 2.0
     q_level = (q_both * dt) / 2.0
-    crossed = state[sensor, COVARIANCE] + dt * state[sensor, SLOPE_VARIANCE]
-    variance = (state[sensor, VARIANCE] + dt * (state[sensor, COVARIANCE] + crossed)) + q_level
+    crossed = b + dt * c
+    variance = (a + dt * (b + crossed)) + q_level
     covariance = crossed + q_both
-    slope_variance = state[sensor, SLOPE_VARIANCE] + q_slope
+    slope_variance = c + q_slope
+    # |P'| is |P| and what Q adds to it, a sum that loses no digits and is never negative
+    determinant = max(a * c - b * b, 0.0) + q_slope * (a + dt * (b + (dt * c) / 4.0))
     # K = P' H^T / (H P' H^T + R)
     total = variance + noise
     gain = variance / total
@@ -89,10 +104,10 @@ def correct(state: Floats, sensor: int, time_s: float, reading: float) -> None:
     state[sensor, VALUE] = reading
     state[sensor, LEVEL] = ahead + gain * off
     state[sensor, SLOPE] = state[sensor, SLOPE] + slope_gain * off
-    # (I - K H) P', as it is for one measurement
+    # (I - K H) P' for one measurement; after a long time P'22 - K2 P'12 would be left without a digit
     state[sensor, VARIANCE] = gain * noise
     state[sensor, COVARIANCE] = slope_gain * noise
-    state[sensor, SLOPE_VARIANCE] = slope_variance - slope_gain * covariance
+    state[sensor, SLOPE_VARIANCE] = (noise * slope_variance + determinant) / total
     state[sensor, WANDER] = wander
     state[sensor, SIDE] = side
 

@@ -1,15 +1,16 @@
 """How a publisher's load answers to the factor on its precisions: a difference equation found by least squares.
 
 Implements: rdds, section III-C3, Eq. 6 (system identification).
-Differs:    the input is the logarithm of gamma, whose effect does not depend on the number of sensors (see precision.py);
-            a constant stands for the operating point, which the paper's equation leaves out; the order is chosen by
-            Akaike's criterion, up to three.
+Differs:    the input is the logarithm of gamma, whose effect does not depend on the number of sensors (precision.py has
+            why); a constant stands for the operating point, which the paper's equation leaves out; the order is chosen
+            by Akaike's criterion, up to three.
 Symbols:    U -> load, delta -> gamma, a_i -> a, b_i -> b, p -> order.
 Checked by: tests/sense/test_identify.py
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from firelane.sense.series import Series
 MOST_ORDER = 3
 LEAST_SAMPLES = 40
 LEAST_SWING = 0.01  # standard deviation of log gamma: a per cent
-LEAST_EXCITATION = 1e-3  # of the eigenvalues of what gamma was lately, the least to the largest
+LEAST_EXCITATION = 0.02  # of the eigenvalues of what gamma was lately, the least to the largest
 # A load that does not answer to gamma seems to, by more than this (chi square, 99.9 %), once in a thousand series.
 BY_CHANCE = (0.0, 10.83, 13.82, 16.27)
 
@@ -103,13 +104,13 @@ def _least_squares(load: Floats, pushes: Floats, order: int, skip: int, *, pushe
         columns += [pushes[skip - i : len(load) - i] for i in range(1, order + 1)]
     past = np.column_stack([*columns, np.ones(len(rows))])
     found, *_ = np.linalg.lstsq(past, load[skip:], rcond=None)
-    return found, float(np.sum((load[skip:] - past @ found) ** 2))
+    return np.asarray(found, np.float64), float(np.sum((load[skip:] - past @ found) ** 2))
 
 
 def _akaike(left: float, samples: int, coefficients: int) -> float:
     """Akaike's criterion with the correction for few samples."""
     spare = samples - coefficients - 1
-    return samples * np.log(left / samples + 1e-300) + 2 * coefficients * samples / spare
+    return samples * math.log(left / samples + 1e-300) + 2 * coefficients * samples / spare
 
 
 def _check_excitation(pushes: Floats, order: int) -> None:

@@ -13,12 +13,14 @@ from firelane.arrays import Floats
 from firelane.client import Client
 from firelane.sense.bank import AUTO
 from firelane.sense.load import ProcessorLoad
-from firelane.sense.precision import PrecisionController
+from firelane.sense.precision import PERIOD_S, Control, PrecisionController
 from firelane.sense.publisher import PublishedStream, SensorPublisher
+from firelane.sense.series import Exciter, save_series
 from firelane.sense.subscriber import SensorSubscriber
 from firelane.sense.trace import Trace
 
 LOOK_EVERY_S = 0.5
+GAMMA_MAX = 4.0
 
 
 async def publish_trace(
@@ -30,12 +32,22 @@ async def publish_trace(
     model: str = AUTO,
     speed: float = 1.0,
     load: float | None = None,
-    gamma_max: float = 4.0,
+    record: str | None = None,
+    period_s: float = PERIOD_S,
     progress: Callable[[int], None] = lambda done: None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Publish a trace, `speed` times as fast as it was recorded; `load` keeps this process's load by the precision."""
-    control = PrecisionController(target=load, gamma_max=gamma_max) if load is not None else None
+    """Publish a trace, `speed` times as fast as it was recorded.
+
+    `load` keeps the load of this process by its precision; `record` changes that on purpose instead, and writes down
+    how the load answers.
+    """
+    control: Control | None = None
+    exciter = Exciter(gamma_max=GAMMA_MAX, period_s=period_s) if record is not None else None
+    if exciter is not None:
+        control = exciter
+    elif load is not None:
+        control = PrecisionController(target=load, gamma_max=GAMMA_MAX, period_s=period_s)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(broker, tell=tell))
         publisher = await stack.enter_async_context(
@@ -47,6 +59,8 @@ async def publish_trace(
         finally:
             if client.connected:
                 await publisher.withdraw(topic)
+        if exciter is not None and record is not None:
+            save_series(exciter.series(), record)
         return summary(stream, dropped=client.dropped)
 
 

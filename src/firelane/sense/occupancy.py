@@ -20,8 +20,7 @@ from firelane.errors import FirelaneError
 
 WINDOW_S = 120.0  # Table I
 FLOOR = 0.05
-LEAST_PROCESSED = 20  # in a window; fewer say nothing about the mean
-DAMPING = 0.8  # of a step is taken, in logarithms
+LEAST_ARRIVED = 20  # in a window; fewer say nothing about the mean
 
 
 class OccupancyPredictor:
@@ -40,8 +39,8 @@ class OccupancyPredictor:
         if not (buffer >= 1 and 0 < occupancy <= 1 and 0 < floor <= most <= 1 and 0 < window_s < math.inf):
             raise FirelaneError(
                 "an occupancy is predicted for a buffer of 1 or more, an occupancy above 0 up to 1, loads with "
-                f"0 < floor <= most <= 1 and a window above 0 s; these are {buffer}, {occupancy:g}, {floor:g}, {most:g}, "
-                f"{window_s:g}"
+                f"0 < floor <= most <= 1 and a window above 0 s; these are {buffer}, {occupancy:g}, {floor:g}, "
+                f"{most:g}, {window_s:g}"
             )
         self.wanted = buffer * occupancy
         self.most, self.floor, self.window_s = most, floor, window_s
@@ -79,10 +78,10 @@ class OccupancyPredictor:
         passed_s = now_s - self._since_s
         arrived, processed, delays_s = self._arrived, self._processed, self._delays_s
         self._since_s, self._arrived, self._processed, self._delays_s = now_s, 0, 0, 0.0
-        if passed_s > 0 and arrived > 0 and processed >= LEAST_PROCESSED and delays_s > 0:
+        if passed_s > 0 and arrived >= LEAST_ARRIVED and delays_s > 0:
             can_hz = processed / passed_s + processed / delays_s  # X + 1/W
             wanted_hz = can_hz * self.wanted / (1 + self.wanted)
             now = self._load if in_force is None or not 0 < in_force <= 1 else in_force
-            asked = now * (wanted_hz * passed_s / arrived) ** DAMPING
+            asked = now * wanted_hz * passed_s / arrived
             self._load = min(max(asked, self.floor), self.most)
         return self._load

@@ -4,12 +4,12 @@ The load is c0 + n c1 gamma^-beta for n sensors. By gamma itself its slope chang
 it is -beta (load - c0), whatever n is, so one pair of gains does before and after a surge.
 
 A wider delta quiets all sensors at once, for a few samples, until their errors have grown into it; a tighter one makes
-a burst. So the load answers at first two to five times as much as it does in the end (Eq. 6 finds that, with b_2
-against b_1). A short memory of the error keeps the controller from chasing it.
+a burst. So the load answers at first up to five times as much as it does in the end (Eq. 6 finds that, with b_2 against
+b_1). A short memory of the error keeps the controller from chasing it.
 
 Implements: rdds, section III-C3, Eq. 7 and the left loop of Fig. 4.
 Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of the target, and on its moving average. A
-            load near 1 counts as over twice the target, as nobody can measure how much more was asked for. The sign is
+            load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is
             turned (error = load - target), so that gains are positive.
 Symbols:    delta(t) -> log gamma, e -> error, U_ref -> target, K_P, K_I -> proportional, integral.
 Checked by: tests/sense/test_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from firelane.errors import FirelaneError
 
@@ -26,7 +27,7 @@ PERIOD_S = 5.0  # Table I
 EARLY = 0.05  # a sample may come this part of the period early
 LEAST_TARGET, MOST_TARGET = 0.01, 0.95
 KNEE = 0.75  # of the way from the target to 1, from where on a load counts as more than it is
-SATURATED_ERROR = 1.25  # at a load of 1
+SATURATED_ERROR = 0.75  # at a load of 1, if the target is near it
 MOST_ERROR = 2.0
 FINEST = 1e-3  # of gamma_max, unless told otherwise
 
@@ -43,11 +44,27 @@ class Gains:
         numbers = (self.proportional, self.integral, self.smoothing)
         if not all(map(math.isfinite, numbers)) or self.integral <= 0 or not 0 <= self.smoothing < 1:
             raise FirelaneError(
-                f"these gains do not control: {numbers}; give finite ones, integral above 0, smoothing from 0 to below 1"
+                f"these gains do not control: {numbers}; give finite ones, integral above 0, smoothing from 0 up to 1"
             )
 
 
 SHIPPED = Gains(proportional=0.0, integral=0.6)  # what design() makes of the plant that it ships
+
+
+class Control(Protocol):
+    """What sets the factor on all precisions of a publisher."""
+
+    target: float
+    gamma_max: float
+    period_s: float
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time for a sample."""
+        ...
+
+    def sample(self, now_s: float, load: float) -> float:
+        """Take the load since the last one; the factor from now on."""
+        ...
 
 
 class PrecisionController:
@@ -87,7 +104,7 @@ class PrecisionController:
 
     @property
     def at_limit(self) -> bool:
-        """Whether the load cannot be brought on target: the factor is as large, or as small, as it may be."""
+        """Whether the factor is as large, or as small, as it may be, and the load may stay off target."""
         return self._gamma in (self.gamma_min, self.gamma_max)
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.mqtt import topic_problem
 from firelane.sense.bank import AUTO
-from firelane.sense.load import Load
+from firelane.sense.load import LinkLoad, Load, MessageLoad
 from firelane.sense.offer import (
     GRANT,
     OFFER,
@@ -38,24 +38,40 @@ from firelane.sense.offer import (
     from_json,
     to_json,
 )
-from firelane.sense.precision import LEAST_TARGET, PrecisionController
+from firelane.sense.precision import LEAST_TARGET, Control
 from firelane.sense.sending import MOST_BYTES, SendingStream
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
 HEARTBEAT_S = 10.0
+PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
 
 
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
+    most_bytes: int  # of a message
+    reliable: bool  # or messages may get lost
     on_connected: list[Callable[[], None]]
 
-    async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+    async def publish(
+        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, content_type: str = ""
+    ) -> None:
         """Send a message."""
 
     async def subscribe(self, topic_filter: str, got: Callable[[str, bytes], None], *, qos: int = 0) -> Any:
         """Have somebody called with what comes."""
+
+
+class Carrier(Protocol):
+    """What takes the messages of streams past the broker, which then only negotiates: DDS."""
+
+    most_bytes: int
+    reliable: bool
+
+    def send(self, stream: str, payload: bytes) -> bool:
+        """Send a message; False if there is no room for it."""
+        ...
 
 
 Send = Callable[[str, bytes], Awaitable[None]]
@@ -112,29 +128,27 @@ class PublishedStream:
 
 
 class SensorPublisher:
-    """The streams of a device, over one connection. `send` takes messages elsewhere than to the broker, e.g. by DDS."""
+    """The streams of a device, over one connection; with a `carrier` their messages go past the broker."""
 
     def __init__(
         self,
         messenger: Messenger,
         *,
-        send: Send | None = None,
-        control: PrecisionController | None = None,
+        carrier: Carrier | None = None,
+        control: Control | None = None,
         load: Load | None = None,
-        lossy: bool = False,
-        most_bytes: int = MOST_BYTES,
         look_every_s: float = ANSWER_EVERY_S,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.streams: dict[str, PublishedStream] = {}
+        self.dropped = 0  # messages that the carrier had no room for
         self._messenger = messenger
-        self._send = send or self._publish
+        self._carrier = carrier
         self.control = control
         self._load = load
         self._own_target = control.target if control is not None else None
-        self._lossy = lossy
-        self._most_bytes = most_bytes
+        self._way = carrier or messenger  # of updates
         self._look_every_s = look_every_s  # at the latest, for what is to be done now and then
         self._clock = clock
         self._tell = tell
@@ -174,8 +188,10 @@ class SensorPublisher:
         if self.control is not None:
             more = {"gamma_max": max(1.0, self.control.gamma_max), "load": self._own_target} | more
         offer = _offer(sensors, precision, discrete, type, heartbeat_s, more)
-        sending = SendingStream(offer, model=model, most_bytes=self._most_bytes, heal=self._lossy)
-        stream = self.streams[topic] = PublishedStream(topic, sending, self._send, self._clock)
+        most_bytes = min(MOST_BYTES, self._way.most_bytes)
+        sending = SendingStream(offer, model=model, most_bytes=most_bytes, heal=not self._way.reliable)
+        send = self._publish if self._carrier is None else self._carry
+        stream = self.streams[topic] = PublishedStream(topic, sending, send, self._clock)
         try:
             await self._messenger.subscribe(GRANT + topic, self._granted, qos=1)
             await self._messenger.subscribe(RESYNC + topic, self._asked)
@@ -191,8 +207,19 @@ class SensorPublisher:
         await self._messenger.publish(OFFER + topic, b"", qos=1, retain=True)
 
     async def _publish(self, topic: str, payload: bytes) -> None:
-        publish: Any = self._messenger.publish
-        await publish(topic, payload, content_type=CONTENT_TYPE)
+        await self._messenger.publish(topic, payload, content_type=CONTENT_TYPE)
+        self._count(payload)
+
+    async def _carry(self, topic: str, payload: bytes) -> None:
+        assert self._carrier is not None
+        self.dropped += not self._carrier.send(topic, payload)
+        self._count(payload)
+
+    def _count(self, payload: bytes) -> None:
+        if isinstance(self._load, LinkLoad):
+            self._load.count(len(payload) + PACKET_BYTES)
+        elif isinstance(self._load, MessageLoad):
+            self._load.count()
 
     def _keep_load(self, now: float) -> None:
         """Table I: now and then, see what the load is, and tighten or widen all precisions alike."""
@@ -218,7 +245,9 @@ class SensorPublisher:
                     stream.lacks(None)
                 await stream.tend(self._clock())
             self._anew = False
-            pause_s = min((one.sending.offer.heartbeat_s for one in self.streams.values()), default=1.0) / 4
+            pause_s = min((one.sending.offer.heartbeat_s / 4 for one in self.streams.values()), default=ANSWER_EVERY_S)
+            if self.control is not None:
+                pause_s = min(pause_s, self.control.period_s / 20)
             self._wake.clear()
             try:
                 async with asyncio.timeout(min(pause_s, self._look_every_s)):

@@ -4,7 +4,7 @@ Implements: rdds, section III-B, Algorithms 2 and 3 and the validity interval of
 Differs:    a refresh is due after delta / |slope| as in the paper, but after `heartbeat_s` at the latest, as the slope
             may be 0, and not more often than a hundred times a second.
 Symbols:    v^ -> value, delta_i -> bound, dx/dt -> slope, avi -> valid_s, t_cur -> now.
-Checked by: tests/sense/test_streams.py
+Checked by: tests/sense/test_sending.py
 """
 
 from __future__ import annotations

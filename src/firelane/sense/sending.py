@@ -4,7 +4,7 @@ Implements: rdds, section III-B, Algorithm 1, and the heartbeats of section II-A
 Differs:    silence means "as predicted" only while heartbeats come. Where messages get lost, they carry in turn the
             whole state of some sensors (`heal`), so that subscribers who cannot ask are right again after a while.
 Symbols:    delta -> delta.
-Checked by: tests/sense/test_streams.py
+Checked by: tests/sense/test_sending.py
 """
 
 from __future__ import annotations

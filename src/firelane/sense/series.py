@@ -9,10 +9,12 @@ import numpy as np
 
 from firelane.arrays import Floats
 from firelane.errors import FirelaneError
-from firelane.sense.trace import MOST_VALUE, TraceError, read_trace
+from firelane.sense.trace import MOST_VALUE, Trace, TraceError, read_trace
 
 UNEVEN = 0.25  # a sample may be this part of the period early or late
 COLUMNS = ("load", "gamma")
+MOST_SAMPLES = 10_000
+SWING = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +62,9 @@ def read_series(path: str | Path) -> Series:
         raise TraceError(problem.problem, source=str(path)) from None
 
 
-def excite(samples: int, *, gamma: float, swing: float = 1.5, levels: int = 2, hold: int = 3, seed: int = 1) -> Floats:
+def excite(
+    samples: int, *, gamma: float, swing: float = SWING, levels: int = 2, hold: int = 3, seed: int = 1
+) -> Floats:
     """The factor to apply after each sample: drawn anew between gamma / swing and gamma x swing, and held for a while.
 
     Two levels are a random binary sequence; more of them show whether the load follows the logarithm of gamma. How
@@ -71,3 +75,39 @@ def excite(samples: int, *, gamma: float, swing: float = 1.5, levels: int = 2, h
     draw = np.random.default_rng(seed)
     places = np.repeat(draw.integers(levels, size=samples), draw.integers(1, hold + 1, size=samples))[:samples]
     return np.asarray(gamma * swing ** (2 * places / (levels - 1) - 1), np.float64)
+
+
+class Exciter:
+    """Sets a publisher's factor as `excite` has it, whatever the load is, and records both."""
+
+    def __init__(self, *, gamma_max: float, period_s: float, seed: int = 1) -> None:
+        self.target = 1.0  # nothing is kept
+        self.gamma_max = gamma_max
+        self.period_s = period_s
+        self._gammas = excite(MOST_SAMPLES, gamma=gamma_max / SWING, swing=SWING, seed=seed)
+        self._rows: list[tuple[float, float, float]] = []
+        self._next_s = -np.inf
+
+    def due(self, now_s: float) -> bool:
+        """Whether a period has passed."""
+        return now_s >= self._next_s and len(self._rows) < MOST_SAMPLES
+
+    def sample(self, now_s: float, load: float) -> float:
+        """Note the load and what is in force from now on."""
+        self._next_s = now_s + self.period_s
+        gamma = float(self._gammas[len(self._rows)])
+        self._rows.append((now_s, load, gamma))
+        return gamma
+
+    def series(self) -> Series:
+        """The longest stretch that was recorded evenly; the first sample, which has no period, is left out."""
+        rows = np.array(self._rows[1:], np.float64).reshape(-1, 3)
+        late = np.flatnonzero(np.diff(rows[:, 0]) > (1 + UNEVEN) * self.period_s) + 1
+        times_s, load, gamma = max(np.split(rows, late), key=len).T
+        return Series(times_s=times_s, load=load, gamma=gamma)
+
+
+def save_series(series: Series, path: str | Path) -> None:
+    """Write a file that `read_series` reads."""
+    values = np.column_stack([series.load, series.gamma])
+    Trace(names=COLUMNS, times_s=series.times_s - series.times_s[0], values=values).save(path)

@@ -44,6 +44,16 @@ LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
 
 
+class Carrier(Protocol):
+    """What brings the messages of streams past the broker, which then only negotiates: DDS."""
+
+    def subscribe(self, pattern: str, got: Callable[[str, bytes], None]) -> Any:
+        """Have somebody called with what comes."""
+
+    def unsubscribe(self, subscription: Any) -> None:
+        """Until this is called with what `subscribe` returned."""
+
+
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
@@ -81,11 +91,11 @@ class FollowedStream(ReceivingStream):
         self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
 
     def offered(self, offer: Offer) -> None:
-        """The publisher says what it offers."""
-        self.offer = offer
+        """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
         self._numbers = {name: number for number, name in enumerate(offer.sensors)}
-        if offer.boot != self.boot:
+        if self.boot is None or len(offer.sensors) != len(self):
             self.expect(offer)
+        self.offer = offer
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,7 +141,10 @@ class FollowedStream(ReceivingStream):
 
 
 class SensorSubscriber:
-    """All streams that a filter matches. `tolerance`, the error that can be borne, may not be stricter than offers."""
+    """All streams that a filter matches. `tolerance`, the error that can be borne, may not be stricter than offers.
+
+    Messages come through the broker, or by a `carrier` where publishers send them past it.
+    """
 
     def __init__(
         self,
@@ -140,7 +153,7 @@ class SensorSubscriber:
         *,
         tolerance: float | None = None,
         sensor_type: str | None = None,
-        through_broker: bool = True,
+        carrier: Carrier | None = None,
         buffer: int = BUFFER,
         occupancy: OccupancyPredictor | None = None,
         on_update: Callable[[FollowedStream, Updates], None] | None = None,
@@ -151,7 +164,7 @@ class SensorSubscriber:
         self.overflowed = 0  # messages for which the buffer had no room
         self._messenger = messenger
         self._filter, self._tolerance, self._type = topic_filter, tolerance, sensor_type
-        self._through_broker = through_broker
+        self._carrier = carrier
         self._waiting: deque[tuple[str, bytes, float]] = deque(maxlen=buffer)
         self._occupancy = occupancy
         self._on_update = on_update
@@ -168,8 +181,10 @@ class SensorSubscriber:
         if self._type is not None:
             properties.append((SENSOR_TYPE, self._type))
         await self._messenger.subscribe(OFFER + self._filter, self._offered, qos=1)
-        if self._through_broker:
-            await self._messenger.subscribe(self._filter, self.arrived, properties=tuple(properties))
+        await self._messenger.subscribe(self._filter, self.arrived, properties=tuple(properties))
+        if self._carrier is not None:
+            carried = self._carrier.subscribe(self._filter, self.arrived)
+            self._stack.callback(self._carrier.unsubscribe, carried)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]
         return self

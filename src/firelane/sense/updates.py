@@ -8,8 +8,22 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.errors import FirelaneError
-from firelane.sense.filter import FIELDS, MODELS, NOISE, SLOPE_VARIANCE, VARIANCE, VERSION
+from firelane.sense.filter import (
+    COVARIANCE,
+    FIELDS,
+    MODELS,
+    NOISE,
+    SIDE,
+    SLOPE_VARIANCE,
+    TIME,
+    VALUE,
+    VARIANCE,
+    VERSION,
+    WANDER,
+)
 from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
+
+MOST_OF_STATE = 1e100  # so that no product overflows
 
 
 class UpdateError(FirelaneError):
@@ -67,6 +81,7 @@ class Updates:
         for good, what in (
             ((self.sensor >= 0) & (self.sensor < sensors), f"is not one of the {sensors} that are known here"),
             ((self.model >= 0) & (self.model < len(MODELS)), f"uses a model that is not one of {', '.join(MODELS)}"),
+            (self.sequence >= 1, "has no number; they count from 1"),
             (np.abs(self.time_s) <= MOST_VALUE, "has a time that is no number, or too large"),
             (np.abs(self.value) <= MOST_VALUE, "has a value that is no number, or too large"),
             ((self.delta >= LEAST_DELTA) & (self.delta <= MOST_VALUE), "has a delta that is none"),
@@ -76,5 +91,18 @@ class Updates:
                 raise UpdateError(f"update {self.sequence[row]} of sensor {self.sensor[row]} {what}; leave it out")
         if self.state.shape != (np.count_nonzero(self.whole), FIELDS):
             raise UpdateError("the states of whole updates are not all there; leave these updates out")
-        if not np.isfinite(self.state).all() or not (self.state[:, [VARIANCE, SLOPE_VARIANCE, NOISE]] > 0).all():
+        if not self._states_can_be():
             raise UpdateError("a whole update carries a state that no filter has; leave it out")
+
+    def _states_can_be(self) -> bool:
+        """Whether states are such that all that follows from them is finite and no variance negative."""
+        state = self.state
+        positive = state[:, [VARIANCE, SLOPE_VARIANCE, WANDER, NOISE]]
+        as_told = np.column_stack([self.time_s[self.whole], self.value[self.whole]])
+        return bool(
+            (np.abs(state) <= MOST_OF_STATE).all()  # NaN is not
+            and (positive > 0).all()
+            and (state[:, COVARIANCE] >= 0).all()
+            and np.isin(state[:, SIDE], (-1.0, 0.0, 1.0)).all()
+            and np.array_equal(state[:, [TIME, VALUE]], as_told)
+        )

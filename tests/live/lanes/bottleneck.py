@@ -7,7 +7,6 @@ room for two packets at a time; what does not fit waits in a queue of `queue_s` 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import secrets
@@ -21,16 +20,14 @@ from pathlib import Path
 
 import pytest
 
+from firelane.reproduce.namespaces import SEARCH, entered
 from live.brokers import Broker, Firelane, Mosquitto, running
 from live.lanes.clients import Place
 
-NAMESPACES = Path("/run/netns")  # where ip keeps them
-CLONE_NEWNET = 0x40000000
 NEAR, FAR = "10.99.0.1", "10.99.0.2"
 BURST_BYTES = 3200  # two packets of Ethernet: with room for one, every late timer of tbf would cost it some of its rate
 QUEUE_S = 0.1
 CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")  # of the namespace one is in
-SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:/usr/local/sbin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,34 +159,3 @@ def _cannot(reason: str, *, installable: bool = False) -> None:
 def _run(*command: str) -> str:
     environment = {**os.environ, "PATH": SEARCH}
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=environment).stdout
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def entered(namespace: str) -> Iterator[None]:
-    """This thread in a network namespace: the sockets that it makes stay there."""
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        _enter(NAMESPACES / namespace)
-        try:
-            yield
-        finally:
-            _set(home)
-    finally:
-        os.close(home)
-
-
-def _enter(path: Path) -> None:
-    there = os.open(path, os.O_RDONLY)
-    try:
-        _set(there)
-    finally:
-        os.close(there)
-
-
-def _set(handle: int) -> None:
-    if _libc.setns(handle, CLONE_NEWNET):
-        number = ctypes.get_errno()
-        raise OSError(number, f"setns: {os.strerror(number)}")

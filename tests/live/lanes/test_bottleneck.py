@@ -5,8 +5,9 @@ import socket
 import numpy as np
 import pytest
 
+from firelane.reproduce.namespaces import NAMESPACES
 from firelane.scenario.routes import routes
-from live.lanes.bottleneck import FAR, NAMESPACES, bottleneck, entered
+from live.lanes.bottleneck import FAR, bottleneck, entered
 from live.lanes.load import drive
 from live.lanes.scenarios import at_load, planemqx
 from live.lanes.schedule import schedule

@@ -30,7 +30,15 @@ from rich.table import Table
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
 from firelane.sense import Fire, Trace, fire_trace, read_trace, replay
-from firelane.sense.filter import FIRST_SLOPE_VARIANCE, FIRST_WANDER, LEAST_WANDER, MOST_WANDER, NOISE_OF_DELTA
+from firelane.sense.filter import (
+    FIRST_SLOPE_VARIANCE,
+    FIRST_WANDER,
+    LEAST_PULL,
+    LEAST_PULL_AT_REST,
+    LEAST_WANDER,
+    MOST_PULL,
+    NOISE_OF_DELTA,
+)
 
 DELTAS = (0.25, 0.5, 1.0, 2.0)
 NOISES = (0.0, 0.1, 0.3)
@@ -70,14 +78,14 @@ def sent_with(trace: Trace, model: Model, delta: float) -> tuple[Flags, Floats]:
     """Which readings have to be sent, and what a subscriber believes at each; times x sensors."""
     sent, believed = np.zeros(trace.values.shape, np.bool_), np.empty(trace.values.shape)
     noise = NOISE_OF_DELTA * (delta * delta)
-    wander = np.array([model.first_wander, model.least_wander, MOST_WANDER]) * noise
     _send(
         trace.times_s,
         trace.values,
         neighbours(trace.names),
         delta,
         noise,
-        wander,
+        model.first_wander,
+        model.least_wander,
         model.states,
         model.slope_s,
         model.bend_s,
@@ -135,6 +143,13 @@ def _widened(spread: Floats, step: Floats, pushed: Floats, wander: float) -> Flo
 
 
 @compiled
+def _wandering(wander: float, same: float, power: float, noise: float, least: float) -> float:
+    """The wander after an update, by whether it was to the same side as the one before, as `filter` has it."""
+    factor = (2.0 if wander * power < MOST_PULL * noise else 1.0) if same > 0.0 else (0.125 if same < 0.0 else 1.0)
+    return max(wander * factor, max(LEAST_PULL, min(least * power, LEAST_PULL_AT_REST)) * noise / power)
+
+
+@compiled
 def _of_neighbours(weights: Floats, course: Floats) -> tuple[float, float]:
     """Their mean course: its value at time 0, and its slope."""
     return (weights * course[:, 0]).sum(), (weights * course[:, 1]).sum()
@@ -147,7 +162,8 @@ def _send(
     weights: Floats,
     delta: float,
     noise: float,
-    wanders: Floats,
+    first_wander: float,
+    least_wander: float,
     states: int,
     slope_s: float,
     bend_s: float,
@@ -157,7 +173,7 @@ def _send(
 ) -> None:
     sensors = readings.shape[1]
     state, spread = np.zeros((sensors, 3)), np.zeros((sensors, 3, 3))
-    updated_s, side, wander = np.full(sensors, times_s[0]), np.zeros(sensors), np.full(sensors, wanders[0])
+    updated_s, side, wander = np.full(sensors, times_s[0]), np.zeros(sensors), np.full(sensors, first_wander * noise)
     course, since = np.zeros((sensors, 2)), np.zeros((sensors, 2))  # as straight lines; of neighbours, at one's update
     state[:, 0] = course[:, 0] = believed[0] = readings[0]
     spread[:, 0, 0] = noise
@@ -182,8 +198,7 @@ def _send(
             sent[row, one] = True
             believed[row, one] = readings[row, one]
             same = 1.0 if off > 0.0 else -1.0
-            factor = 2.0 if same == side[one] else (0.125 if side[one] != 0.0 else 1.0)
-            wander[one] = max(wanders[1], min(wander[one] * factor, wanders[2]))
+            wander[one] = _wandering(wander[one], same * side[one], dt ** (2 * states), noise, least_wander)
             wide = _widened(spread[one], step, _pushed(dt, states), wander[one])
             gain = wide[:, 0] / (wide[0, 0] + noise)
             state[one] = ahead + gain * off
