@@ -20,7 +20,8 @@ from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 
-FIXED = ("durability", "tls", "websocket", "upstream", "system_interval_s")  # what a running exchange cannot change
+# What a running exchange cannot change.
+FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "system_interval_s")
 
 # How long the event loop may keep the log's thread from running: Python's 5 ms would be most of a commit's time.
 SWITCH_S = 0.0002

@@ -18,6 +18,7 @@ from line import Line
 
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Phase
+from firelane.exchange.gateway.peer import Peer
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import State
 from firelane.exchange.link import Link
@@ -187,10 +188,12 @@ class Desk:
             for connection in dirty:
                 line = connection.driver
                 data = broker.take_output(connection) if connection.outbox else b""
-                if not line.closed:
+                if isinstance(line, Peer):
+                    self._write_datagrams(line, data)
+                elif not line.closed:
                     line.arrive(data)
                 if connection.phase is Phase.CLOSING:
-                    line.drop()
+                    line.close() if isinstance(line, Peer) else line.drop()
                 elif not connection.direct:
                     broker.written(connection, self.now)
         self.broker.journal.flush()
@@ -199,6 +202,12 @@ class Desk:
         self.check()
         if self.prompt and self.log.committed < self.log.appended:
             self.commit()
+
+    def _write_datagrams(self, peer: Peer, data: bytes) -> None:
+        session = peer.connection.session
+        if session is not None:
+            peer.sit_on(session.link)
+        peer.write(data)
 
     # ---- what must always hold
 
@@ -268,7 +277,7 @@ class Desk:
         assert not in_line or link.wakes_at != NEVER, f"{link.name} sleeps"
         for session in ready:
             connection = session.connection
-            held = session.holding_until > self.broker.journal.committed
+            held = session.holding_until > self.broker.journal.committed or connection.gate is not None
             if not (held or connection.window_used or session.again):
                 assert not any(lane.queue for lane in session.blocked), f"{session.client_id} is left out"
                 hungry = any(lane in link.hungry for lane in session.lanes.values())

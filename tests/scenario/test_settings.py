@@ -16,6 +16,7 @@ from firelane.scenario.settings import (
     Cap,
     ExchangeSettings,
     Limits,
+    MqttSn,
     PhaseRule,
     Profile,
     Tls,
@@ -53,6 +54,8 @@ exchange:
   durability: memory
   tls: {{port: 8884, certificate: server.pem, key: server.key, client_ca: ca.pem}}
   websocket: {{port: 0}}
+  mqtt_sn: {{port: 0, predefined: {{1: door/1, 7: "a b"}}, datagram: 1 kB, clients: 5, topics: 6, retry: 500 ms,
+            retries: 7, gateway_id: 8}}
   upstream: {{host: broker.example, port: 1884, in: ["#"], out: [alerts/#], user: me, password: "hunter 2",
              client_id: us, tls: true}}
   system_interval: 500 ms
@@ -100,6 +103,16 @@ SETTINGS = ExchangeSettings(
     durability="memory",
     tls=Tls(port=8884, certificate="server.pem", key="server.key", client_ca="ca.pem"),
     websocket=WebSocket(port=0),
+    mqtt_sn=MqttSn(
+        port=0,
+        predefined={1: "door/1", 7: "a b"},
+        datagram_bytes=1000,
+        clients=5,
+        topics=6,
+        retry_s=0.5,
+        retries=7,
+        gateway_id=8,
+    ),
     upstream=Upstream(
         host="broker.example",
         port=1884,
@@ -150,8 +163,9 @@ def test_a_name_is_enough_and_everything_else_has_its_documented_default():
 
 
 def test_listeners_have_the_usual_ports():
-    listening = settings("{websocket: {}, tls: {certificate: c, key: k}, upstream: {host: h, in: [a]}}")
+    listening = settings("{websocket: {}, mqtt_sn: {}, tls: {certificate: c, key: k}, upstream: {host: h, in: [a]}}")
     assert listening.websocket == WebSocket(port=9001)
+    assert listening.mqtt_sn == MqttSn(port=1884, datagram_bytes=1400, clients=1000, topics=256, retry_s=2.0, retries=5)
     assert listening.tls == Tls(port=8883, certificate="c", key="k")
     assert listening.upstream == Upstream(host="h", port=1883, in_filters=("a",))
 
@@ -251,6 +265,15 @@ def test_what_works_on_topics_refuses_a_file_that_only_serves(verb):
         ("{limits: {session_expiry: 1 fortnight}}", "limits.session_expiry", "is not a duration"),
         ("{websocket: {port: 65536}}", "websocket.port", "less than or equal to 65535"),
         ("{websocket: {port: -1}}", "websocket.port", "greater than or equal to 0"),
+        ("{mqtt_sn: {datagram: 63 B}}", "mqtt_sn.datagram", "greater than or equal to 64"),
+        ("{mqtt_sn: {datagram: 66 kB}}", "mqtt_sn.datagram", "less than or equal to 65507"),
+        ("{mqtt_sn: {predefined: {0: a}}}", "mqtt_sn.predefined.0", "greater than or equal to 1"),
+        ("{mqtt_sn: {predefined: {65535: a}}}", "mqtt_sn.predefined.65535", "less than or equal to 65534"),
+        ("{mqtt_sn: {predefined: {door: a}}}", "mqtt_sn.predefined.door", "is not a whole number"),
+        ("{mqtt_sn: {predefined: {1: a/#}}}", "mqtt_sn.predefined.1", "may not contain + or #"),
+        ("{mqtt_sn: {retry: 0 s}}", "mqtt_sn.retry", "greater than 0"),
+        ("{mqtt_sn: {clients: 0}}", "mqtt_sn.clients", "greater than or equal to 1"),
+        ("{mqtt_sn: {gateway_id: 256}}", "mqtt_sn.gateway_id", "less than or equal to 255"),
         ("{upstream: {host: h, in: [a], port: 0}}", "upstream.port", "greater than or equal to 1"),
         # Words, parts that do not go together, and the wrong kind of thing.
         ("{anonymous: sometimes}", "anonymous", "is not one of 'never', 'loopback' or 'always'"),
@@ -375,6 +398,8 @@ def test_settings_are_written_as_a_person_would_and_come_back():
         "  durability: memory\n"
         "  tls: {port: 8884, certificate: server.pem, key: server.key, client_ca: ca.pem}\n"
         "  websocket: {port: 0}\n"
+        "  mqtt_sn: {port: 0, predefined: {1: door/1, 7: a b}, datagram: 1 kB, clients: 5, topics: 6, retry: 500 ms, "
+        "retries: 7, gateway_id: 8}\n"
         "  upstream: {host: broker.example, port: 1884, in: [\"#\"], out: [alerts/#], user: me, password: hunter 2, "
         "client_id: us, tls: true}\n"
         "  system_interval: 500 ms\n"

@@ -53,7 +53,7 @@ def handle_connect(broker: Broker, connection: Connection, packet: Connect, now:
         connection.phase = Phase.CHECKING
         broker.stall(connection, NEVER)
         broker.to_check.append(connection)
-    elif _anonymous_allowed(broker, connection):
+    elif anonymous_allowed(broker, connection.address):
         enter(broker, connection, packet, _identity(broker, packet, None), now)
     else:
         refuse(broker, connection, Reason.NOT_AUTHORIZED)
@@ -92,9 +92,10 @@ def _identity(broker: Broker, packet: Connect, user: str | None) -> Identity:
     return Identity(client_id=packet.client_id, user=user, roles=tuple(known.roles) if known is not None else ())
 
 
-def _anonymous_allowed(broker: Broker, connection: Connection) -> bool:
+def anonymous_allowed(broker: Broker, address: str) -> bool:
+    """Whether somebody without a user may come from there."""
     allowed = broker.settings.anonymous
-    return allowed == "always" or (allowed == "loopback" and is_loopback(connection.address))
+    return allowed == "always" or (allowed == "loopback" and is_loopback(address))
 
 
 def is_loopback(address: str) -> bool:
@@ -261,6 +262,13 @@ def closed(broker: Broker, connection: Connection, now: float, *, taken_over: bo
     session.expires_at = now + session.expiry_s
     broker.journal.session(session)
     broker.ring(session, session.expires_at)
+
+
+def change_will(broker: Broker, session: Session, will: Will | None) -> None:
+    """A client that is connected wants another will, or none, as only MQTT-SN lets it."""
+    session.will = will
+    if session.durable or session.location:
+        broker.journal.session(session)
 
 
 def send_will(broker: Broker, session: Session, now: float) -> None:

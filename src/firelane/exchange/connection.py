@@ -6,13 +6,16 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from firelane.exchange.message import NEVER
-from firelane.mqtt.packets import V3, Connect
+from firelane.mqtt.packets import V3, V5, Connect
 from firelane.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
+    from firelane.exchange.link import Link
+    from firelane.exchange.message import Message
     from firelane.exchange.session import Session
 
 LARGEST_PACKET = 268_435_460
+MQTT_SN = "sn-1.2"
 
 
 class FromUpstream(Protocol):
@@ -20,6 +23,53 @@ class FromUpstream(Protocol):
 
     def handled(self, first: int, body: bytes) -> bool:
         """Whether this packet was one of those."""
+        ...
+
+
+class Gate(Protocol):
+    """Stands before a client that speaks another protocol: what it can be sent, and when."""
+
+    def fits(self, message: Message) -> bool:
+        """Whether the client can be sent this message at all."""
+        ...
+
+    def ready(self, message: Message) -> bool:
+        """Whether it can be sent now; if not, whoever drives the connection says when to look again."""
+        ...
+
+
+class Conduit(Protocol):
+    """Carries a connection's bytes: over a socket of its own, or over one that it shares with others."""
+
+    connection: Connection
+    link: Link | None
+
+    def write(self, data: bytes) -> None:
+        """Bytes to the client."""
+        ...
+
+    def sit_on(self, link: Link | None) -> None:
+        """The client is on this link."""
+        ...
+
+    def close(self) -> None:
+        """Close after what was written."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Read nothing for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read on, unless there is a reason not to."""
+        ...
+
+    def tcp_info(self) -> bytes | None:
+        """What the kernel says of the connection, if it does."""
         ...
 
 
@@ -47,6 +97,7 @@ class Connection:
         "direct",
         "driver",
         "fast",
+        "gate",
         "heard_at",
         "keep_alive_s",
         "largest_out",
@@ -108,6 +159,7 @@ class Connection:
         self.outbox: list[bytes] = []
         self.outbox_bytes = 0  # counted only where much may be written at once
         self.writable = True
+        self.gate: Gate | None = None  # a message must pass it, and none goes straight into the outbox
         self.direct = False  # a QoS 0 message may go straight into the outbox
         self.window = 0
         self.window_used = 0
@@ -115,3 +167,8 @@ class Connection:
         self.alias_limit = 0
         self.aliases_out: dict[bytes, int] = {}
         self.problem_information = True
+
+    @property
+    def protocol(self) -> str:
+        """What the client speaks: a version of MQTT, or of MQTT-SN."""
+        return MQTT_SN if self.gate is not None else "5" if self.version == V5 else "3.1.1"

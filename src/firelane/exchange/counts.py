@@ -29,6 +29,11 @@ class Counts:
     sessions_expired: int = 0
     retained_refused: int = 0
     suppressed: int = 0  # updates of sensors that somebody need not be sent
+    datagrams_received: int = 0
+    datagrams_sent: int = 0
+    datagrams_again: int = 0  # of these: sent again for want of an answer
+    datagrams_malformed: int = 0
+    datagrams_ignored: int = 0  # well-formed, but from nobody known, out of place, or too many
     timed: list[int] = field(default_factory=lambda: [0] * MOST_PRIORITIES)  # deliveries that waited, by class
     delays_s: list[float] = field(default_factory=lambda: [0.0] * MOST_PRIORITIES)  # and how long, in all
     ended: Totals = field(default_factory=Totals)  # deliveries of sessions that are no more

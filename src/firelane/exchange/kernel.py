@@ -20,7 +20,8 @@ from firelane.exchange.link import Link
 from firelane.scenario.overhead import SEGMENT_BYTES, TCP_IP_ETHERNET_BYTES
 
 if TYPE_CHECKING:
-    from firelane.exchange.server import Driver, Server
+    from firelane.exchange.connection import Conduit
+    from firelane.exchange.server import Server
 
 MOST_AT_ONCE = 512  # connections of a link that are asked about in a look: a few milliseconds; more take turns
 MOST_OWN = 256  # links of single clients that are looked at together
@@ -116,6 +117,7 @@ class _Mark(NamedTuple):
 
     time: float
     sent_bytes: int
+    untold_bytes: int
     withheld: int
     waiting: bool
 
@@ -134,7 +136,7 @@ class Kernel:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._infos: dict[Driver, Info] = {}
+        self._infos: dict[Conduit, Info] = {}
         self._rounds: dict[Link, _Round] = {}
 
     def look(self, now: float) -> list[tuple[Link, SeenKernel]]:
@@ -142,7 +144,7 @@ class Kernel:
         before, self._rounds = self._rounds, {}
         found = []
         for link, drivers in self._wanted().items():
-            mark = _Mark(now, link.sent_bytes, link.withheld, link.queued > 0)
+            mark = _Mark(now, link.sent_bytes, link.untold_bytes, link.withheld, link.queued > 0)
             one = before.get(link) or _Round(mark)
             self._ask(one, drivers)
             if link not in before:
@@ -155,9 +157,9 @@ class Kernel:
             self._infos = {one: self._infos[one] for one in self._server.drivers if one in self._infos}
         return found
 
-    def _wanted(self) -> dict[Link, list[Driver]]:
+    def _wanted(self) -> dict[Link, list[Conduit]]:
         """Shared links, and those of single clients on which something waits or that carry less than they should."""
-        wanted: dict[Link, list[Driver]] = {}
+        wanted: dict[Link, list[Conduit]] = {}
         own = 0
         for driver in self._server.drivers:
             link = driver.link
@@ -170,7 +172,7 @@ class Kernel:
             wanted.setdefault(link, []).append(driver)
         return wanted
 
-    def _ask(self, one: _Round, drivers: list[Driver]) -> None:
+    def _ask(self, one: _Round, drivers: list[Conduit]) -> None:
         """Ask about the next connections, and sum up what has changed since they were last asked about."""
         infos = self._infos
         for driver in drivers[one.asked : one.asked + MOST_AT_ONCE]:
@@ -184,12 +186,13 @@ class Kernel:
 
 
 def _seen(link: Link, before: _Mark, now: _Mark, sums: _Sums) -> SeenKernel:
+    untold_bytes = now.untold_bytes - before.untold_bytes  # believed to have got through, as TCP beside it does
     paced_bytes = now.sent_bytes - before.sent_bytes
     timely = max(sums.timely, 1)
     return SeenKernel(
         window_s=now.time - before.time,
         paced_bytes=paced_bytes,
-        acked_bytes=sums.wire_bytes(link, paced_bytes),
+        acked_bytes=sums.wire_bytes(link, paced_bytes - untold_bytes) + untold_bytes,
         shortest_s=sums.shortest / timely,
         grown_s=sums.grown / timely,
         held=sums.held / timely,

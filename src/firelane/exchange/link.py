@@ -73,6 +73,7 @@ class Link:
         "share",
         "stalled",
         "touched",
+        "untold_bytes",
         "wakes_at",
         "withheld",
     )
@@ -102,6 +103,7 @@ class Link:
         self.again = 0  # of these: sent before, which take no room in the buffer
         self.queued_bytes = 0  # of the others
         self.sent_bytes = 0
+        self.untold_bytes = 0  # of these: over UDP, of which the kernel cannot say whether they got through
         self.mask = 0  # classes in which somebody stands in line
         self.hungry = Hungry()
         self.stalled: dict[Session, None] = {}  # clients that take nothing more for now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from firelane.exchange import sensing
+from firelane.exchange.access import Identity
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
 from firelane.exchange.retained import Kept
@@ -28,6 +29,7 @@ _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 ALERTS = "$firelane/alerts"
 _ALERTS = ALERTS.encode()
+NOBODY = Identity(client_id="")
 _SENSE = ROOT.encode()
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
@@ -191,6 +193,20 @@ def hand_on(
     _acknowledge(
         broker, connection, message.qos, packet_id, Reason.SUCCESS if takers else Reason.NO_MATCHING_SUBSCRIBERS
     )
+
+
+def accept_unasked(broker: Broker, topic: str, payload: bytes, retain: bool, now: float) -> None:
+    """Take in a message of QoS 0 from somebody who has no connection: an anonymous client without a name."""
+    counts = broker.counts
+    counts.publish_received += 1
+    counts.publish_bytes_received += len(payload)
+    of_a_stream = topic.startswith(ROOT) or topic.encode() in broker.routes.apart
+    if is_system(topic) or of_a_stream or not broker.access.may_publish(NOBODY, topic):
+        counts.publish_refused += 1
+        return
+    if topic == ALERTS:
+        broker.alerted(payload)
+    publish(broker, broker.new_message(topic.encode(), payload, 0, retain, None), now)
 
 
 def publish(broker: Broker, message: Message, now: float, route: Route | None = None) -> None:

@@ -282,6 +282,13 @@ async def _listen(exchange: Exchange, settings: ExchangeSettings, host: str, mqt
 
         port = await server.listen(WebSocketDriver, host, settings.websocket.port)
         addresses["ws"] = f"ws://{shown}:{port}"
+    if settings.mqtt_sn is not None:
+        from firelane.exchange.gateway.listener import Listener
+
+        datagrams = Listener(server, settings.mqtt_sn)
+        port = await server.listen_for_datagrams(datagrams, host, settings.mqtt_sn.port)
+        server.at_ticks.append(datagrams.tick)
+        addresses["mqtt-sn"] = f"mqtt-sn://{shown}:{port}"
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

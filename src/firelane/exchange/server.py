@@ -1,4 +1,4 @@
-"""The sockets of the exchange: TCP, TLS and WebSocket, driven by asyncio; the broker itself knows nothing of them.
+"""The sockets of the exchange: TCP, TLS, WebSocket and UDP, driven by asyncio; the broker itself knows nothing of them.
 
 After every event what the broker wants written is written, once per connection, and the log is told to commit.
 """
@@ -10,6 +10,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from firelane.errors import ServeError
 from firelane.exchange.access import Passwords
 from firelane.exchange.alarm import Alarm
 from firelane.exchange.broker import Broker
-from firelane.exchange.connection import Connection, Phase
+from firelane.exchange.connection import Conduit, Connection, Phase
 from firelane.exchange.kernel import INFO_BYTES
 from firelane.exchange.link import Link
 
@@ -29,6 +30,7 @@ BACKLOG = 2048
 HIGH_WATER_BYTES = 65_536
 DRAIN_WITHIN_S = 5.0
 HANDSHAKE_WITHIN_S = 10.0
+RECEIVE_BYTES = 4_000_000  # of datagrams that wait to be read, as far as the system allows
 SLICE_BYTES = 1024  # taken at first from what a client has sent, to see how long it takes
 TURN_S = 0.005  # and how long, until others have their turn
 MUCH_BYTES = 65_536  # as much at once is from someone who sends as fast as it is read
@@ -46,11 +48,13 @@ class Server:
         self.broker = broker
         self.passwords = passwords
         self.tell = tell
-        self.drivers: dict[Driver, None] = {}
+        self.drivers: dict[Conduit, None] = {}
         self._listeners: list[asyncio.Server] = []
-        self._paused: dict[Driver, None] = {}
+        self._datagrams: list[asyncio.DatagramTransport] = []
+        self.at_ticks: list[Callable[[float], None]] = []  # further things to do ten times a second
+        self._paused: dict[Conduit, None] = {}
         self._unfinished: dict[Connection, None] = {}
-        self._leaving: dict[Driver, float] = {}  # closed from here, and when patience ends
+        self._leaving: dict[Conduit, float] = {}  # closed from here, and when patience ends
         self._loop = asyncio.get_running_loop()
         self._group: asyncio.TaskGroup | None = None
         self._alarm = Alarm(self._loop, self._wake)  # when a link is free for what waits on it
@@ -69,6 +73,17 @@ class Server:
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
+    async def listen_for_datagrams(self, listener: asyncio.DatagramProtocol, host: str, port: int) -> int:
+        """Receive datagrams at an address; returns the port."""
+        try:
+            transport, _ = await self._loop.create_datagram_endpoint(lambda: listener, local_addr=(host, port))
+        except (OSError, OverflowError) as problem:
+            raise ServeError.listening(host, port, problem, "choose another address or port") from None
+        with suppress(OSError):  # what comes at once while there is other work to do
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        self._datagrams.append(transport)
+        return int(transport.get_extra_info("sockname")[1])
+
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then let everybody go in order."""
         async with asyncio.TaskGroup() as group:
@@ -85,7 +100,7 @@ class Server:
         outboxes = broker.outboxes
         while outboxes.dirty:
             for connection in broker.take_dirty():
-                driver = cast(Driver, connection.driver)
+                driver = cast(Conduit, connection.driver)
                 session = connection.session
                 if session is not None and session.link is not driver.link:
                     driver.sit_on(session.link)
@@ -115,13 +130,13 @@ class Server:
         """The log's writer says so, from its own thread."""
         self._loop.call_soon_threadsafe(self._committed, position)
 
-    def hold(self, driver: Driver) -> None:
+    def hold(self, driver: Conduit) -> None:
         """Read nothing more from a connection until the broker wants to."""
         if driver not in self._paused:
             self._paused[driver] = None
             driver.pause_reading()
 
-    def forget(self, driver: Driver) -> None:
+    def forget(self, driver: Conduit) -> None:
         """A connection is gone."""
         self.drivers.pop(driver, None)
         self._paused.pop(driver, None)
@@ -195,6 +210,8 @@ class Server:
         while True:
             await asyncio.sleep(TICK_S)
             self.broker.tick(monotonic())
+            for act in self.at_ticks:
+                act(monotonic())
             for line in self.broker.streams.take_news():
                 self.tell(line)
             self._release()
@@ -229,6 +246,8 @@ class Server:
             await asyncio.sleep(0.01)
         for driver in list(self.drivers):
             driver.abort()
+        for transport in self._datagrams:
+            transport.close()
         self._alarm.close()
         await asyncio.sleep(0)
 

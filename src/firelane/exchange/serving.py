@@ -7,7 +7,7 @@ from itertools import count
 
 from firelane.errors import StoreError
 from firelane.exchange.buffers import Buffers
-from firelane.exchange.connection import Connection
+from firelane.exchange.connection import Connection, Gate
 from firelane.exchange.dropping import Dropping
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import POSITION_BITS, Delivery, Dropped, Lane, State
@@ -95,6 +95,8 @@ class Serving:
     def _takes_no_more(self, connection: Connection, session: Session, delivery: Delivery, committed: int) -> bool:
         if not connection.writable or connection.outbox_bytes >= MOST_UNWRITTEN_BYTES:
             return True
+        if connection.gate is not None and not self._passes(connection.gate, session, delivery):
+            return True
         if delivery.qos:
             if session.again and session.again[0] is not delivery and (delivery.packet_id or session.overlaps):
                 return True  # what is sent again keeps its order, and is not overtaken
@@ -104,6 +106,22 @@ class Serving:
             if connection.window_used >= window:
                 return True
         return delivery.qos < 2 and session.holding_until > committed  # must not overtake what waits for the log
+
+    def _passes(self, gate: Gate, session: Session, delivery: Delivery) -> bool:
+        if not self._loaded(session, delivery):
+            return True  # and `send` says what is wrong
+        assert delivery.message is not None
+        return gate.ready(delivery.message)
+
+    def _loaded(self, session: Session, delivery: Delivery) -> bool:
+        """Get back a message that was in flight when its client went away; the log has it."""
+        if delivery.message is None:
+            try:
+                delivery.message = self.journal.load(delivery.lane, delivery.location, delivery.size_bytes).message
+            except StoreError as problem:
+                self.unreadable[session] = str(problem)
+                return False
+        return True
 
     def resume(self, session: Session, now: float) -> None:
         """A client may take more again: its lanes stand in line again, and what waits in the log comes to mind."""
@@ -122,7 +140,8 @@ class Serving:
         connection = session.connection
         assert connection is not None
         held = session.holding_until > self.journal.committed
-        connection.direct = connection.writable and not (session.waits or held or connection.alias_limit)
+        own_way = held or connection.alias_limit or connection.gate is not None
+        connection.direct = connection.writable and not (session.waits or own_way)
 
     def _wake_later(self, link: Link, now: float) -> None:
         when = max(link.free_at, now + 2 * link.ahead_s) - link.ahead_s
@@ -165,6 +184,9 @@ class Serving:
             delivery = self.replays.next(lane, now)
             if delivery is not None:
                 lane.due += 1
+                if connection.gate is not None and not self._passes(connection.gate, session, delivery):
+                    self._hold(link, delivery, now)
+                    continue
                 self.send(connection, session, delivery, now)
                 link.replaying[lane] = None
             elif lane.replay is None:
@@ -172,6 +194,17 @@ class Serving:
             else:
                 self.outboxes.dirty.append(connection)  # nothing to write yet, but it goes on after the others
                 return
+
+    def _hold(self, link: Link, delivery: Delivery, now: float) -> None:
+        """Let a retained message wait before a gate like any other; its lane steps in again when it may pass."""
+        if self.buffers.room_for(delivery, link, now):
+            link.add(delivery, now)
+            lane = link.first()
+            assert lane is delivery.lane
+            link.step_out(lane)
+            link.first()  # nobody stands in line any more
+        if link.crowded:
+            self.buffers.settle(link)
 
     def _takes_no_replay(self, connection: Connection, lane: Lane) -> bool:
         session, replay = lane.session, lane.replay
@@ -184,12 +217,8 @@ class Serving:
 
     def send(self, connection: Connection, session: Session, delivery: Delivery, now: float) -> None:
         """Send a delivery now."""
-        if delivery.message is None:  # in flight when its client went away; the log has it
-            try:
-                delivery.message = self.journal.load(delivery.lane, delivery.location, delivery.size_bytes).message
-            except StoreError as problem:
-                self.unreadable[session] = str(problem)
-                return
+        if not self._loaded(session, delivery):
+            return
         if delivery.qos and not delivery.packet_id:
             delivery.packet_id = session.next_packet_id()
         elif delivery.qos:
@@ -234,6 +263,9 @@ class Serving:
             size_bytes = link.wire_bytes(message)
             lane.bytes += size_bytes
             left_s = link.start(size_bytes, now)
+            connection = lane.session.connection
+            if connection is not None and connection.gate is not None:
+                link.untold_bytes += size_bytes
         else:
             left_s = 0.0
         if delivery.duplicate:
@@ -253,6 +285,8 @@ class Serving:
         """The bytes of a copy, with an alias for its topic where the client takes them; None if it is too large."""
         message = delivery.message
         assert message is not None
+        if connection.gate is not None and not connection.gate.fits(message):
+            return None
         first = 0x30 | delivery.duplicate << 3 | delivery.qos << 1 | delivery.retain
         if connection.version != V5:
             return message.encoded(V3, first, delivery.packet_id, b"", message.topic)

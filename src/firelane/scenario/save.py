@@ -208,6 +208,8 @@ _QUANTITIES: dict[str, tuple[Quantity, tuple[str, ...], str]] = {
     "publish_rate": _RATE,
     "connect_rate": _RATE,
     "packet": _SIZE,
+    "datagram": _SIZE,
+    "retry": _DELAY,
     "queue_size": _SIZE,
     "log": _SIZE,
     "sampling": _PERCENT,

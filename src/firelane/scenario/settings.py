@@ -26,6 +26,8 @@ ApiRole = Literal["read", "operate", "admin"]
 LARGEST_PACKET_BYTES = 268_435_460  # the largest that MQTT can express
 LONGEST_KEEP_ALIVE_S = 65_535
 LAST_PORT = 65_535
+LARGEST_DATAGRAM_BYTES = 65_507  # that UDP over IPv4 can carry
+LAST_TOPIC_ID = 65_534  # of MQTT-SN
 
 _ARGON2 = re.compile(r"\$argon2(id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+\Z")
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # what an Authorization header may carry (RFC 6750)
@@ -49,6 +51,12 @@ def _plain_filter(topic_filter: str) -> str:
     if topic_filter.startswith("$share/"):
         raise ValueError("shared groups are formed by live clients; name the plain filter here")
     return topic_filter
+
+
+def _topic(name: str) -> str:
+    if problem := topic_problem(name):
+        raise ValueError(problem)
+    return name
 
 
 def _one_level(name: str) -> str:
@@ -199,6 +207,24 @@ class WebSocket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MqttSn:
+    """The listener for MQTT-SN over UDP: topics agreed by number, how much it may hold, how often it tries."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    port: _Port = 1884
+    predefined: dict[Annotated[int, Field(ge=1, le=LAST_TOPIC_ID)], Annotated[str, AfterValidator(_topic)]] = field(
+        default_factory=dict
+    )
+    datagram_bytes: Annotated[_Size, Field(alias="datagram", ge=64, le=LARGEST_DATAGRAM_BYTES)] = 1400
+    clients: _Count = 1000
+    topics: Annotated[_Count, Field(le=LAST_TOPIC_ID)] = 256
+    retry_s: Annotated[_Duration, Field(alias="retry", gt=0)] = 2.0
+    retries: _Count = 5
+    gateway_id: Annotated[int, Field(strict=True, ge=1, le=255)] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
     """Another broker: what is taken from it (`in`) and what is passed on to it (`out`)."""
 
@@ -239,6 +265,7 @@ class ExchangeSettings:
     bandwidth: Literal["measured", "configured"] = "measured"
     tls: Tls | None = None
     websocket: WebSocket | None = None
+    mqtt_sn: MqttSn | None = None
     upstream: Upstream | None = None
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     control: ControlSettings = field(default_factory=ControlSettings)

@@ -15,7 +15,6 @@ from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Connection
 from firelane.exchange.session import Session
 from firelane.exchange.session import Subscription as Subscribed
-from firelane.mqtt.packets import V5
 from firelane.web.access import needs
 from firelane.web.exchange import Live, by_reason, finite, settle, wall
 from firelane.web.pages import Page, Paging, page
@@ -163,7 +162,7 @@ def _client(found: tuple[Connection, Session]) -> Client:
         client_id=session.client_id,
         user=session.identity.user,
         address=connection.address,
-        protocol="5" if connection.version == V5 else "3.1.1",
+        protocol=connection.protocol,
         since=wall(connection.opened_at),
         keep_alive_s=connection.keep_alive_s,
         in_flight=len(session.in_flight),

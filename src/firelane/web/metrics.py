@@ -11,11 +11,11 @@ from pathlib import Path
 from firelane import __version__
 from firelane.control import Control
 from firelane.exchange.broker import Broker
-from firelane.exchange.connection import Phase
+from firelane.exchange.connection import MQTT_SN, Phase
+from firelane.exchange.counts import Counts
 from firelane.exchange.link import Link
 from firelane.exchange.log import Log
 from firelane.exchange.run import Exchange
-from firelane.mqtt.packets import V3, V5
 from firelane.web.exchange import by_reason
 
 PREFIX = "firelane_"
@@ -68,8 +68,8 @@ def _by(name: str, about: str, label: str, values: Mapping[str, float]) -> Famil
 
 def _clients(broker: Broker) -> Iterator[Family]:
     counts = broker.counts
-    versions = [one.version for one in broker.connections if one.phase is Phase.OPEN]
-    protocols = {"3.1.1": versions.count(V3), "5": versions.count(V5)}
+    spoken = [one.protocol for one in broker.connections if one.phase is Phase.OPEN]
+    protocols = {one: spoken.count(one) for one in ("3.1.1", "5", MQTT_SN)}
     yield _by("connected_clients", "Clients that are connected, by version of MQTT.", "protocol", protocols)
     yield _one("connections", "Open MQTT connections, of clients let in or not.", len(broker.connections))
     yield _one("connections_opened_total", "MQTT connections that were opened.", counts.connections_opened)
@@ -96,6 +96,17 @@ def _messages(broker: Broker) -> Iterator[Family]:
     yield _one("publications_refused_total", "Messages refused: no right, or no room.", counts.publish_refused)
     yield _by("mqtt_bytes_total", "Bytes of MQTT, by direction.", "direction", both_bytes)
     yield _by("mqtt_packets_total", "MQTT packets, by direction.", "direction", both_packets)
+    if broker.settings.mqtt_sn is not None:
+        yield from _datagrams(counts)
+
+
+def _datagrams(counts: Counts) -> Iterator[Family]:
+    """Of the listener for MQTT-SN."""
+    both = {"in": counts.datagrams_received, "out": counts.datagrams_sent}
+    unused = {"malformed": counts.datagrams_malformed, "ignored": counts.datagrams_ignored}
+    yield _by("datagrams_total", "Datagrams of MQTT-SN, by direction.", "direction", both)
+    yield _by("datagrams_unused_total", "Of those that came: no MQTT-SN, or of no use.", "reason", unused)
+    yield _one("datagrams_again_total", "Of those sent: again, for want of an answer.", counts.datagrams_again)
 
 
 def _deliveries(broker: Broker) -> Iterator[Family]:
