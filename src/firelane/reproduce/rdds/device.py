@@ -218,4 +218,4 @@ if __name__ == "__main__":
     MODELS.watch(ModelBank, "apply")
     MODELS.watch(ModelBank, "predict")
     MODELS.watch(SendingBank, "observe")
-    serve(play)
+    serve(Setting, play)

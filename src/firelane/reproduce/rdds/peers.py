@@ -72,4 +72,4 @@ async def _follow(stack: AsyncExitStack, setting: Setting, everybody: list[Firef
 
 
 if __name__ == "__main__":
-    serve(play)
+    serve(Setting, play)

@@ -10,19 +10,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import uvloop
 
 from firelane.errors import FirelaneError
-from firelane.reproduce.rdds.play import Setting
 from firelane.sense import Trace, replay
 from firelane.sense.bank import AUTO
 
 START_S, END_S = 60.0, 10.0
 PATIENCE_S = 60.0  # beyond the end of a run
 Results = dict[str, Any]
+Told = TypeVar("Told")
 
 
 class Worker:
@@ -33,8 +33,8 @@ class Worker:
         self._process = process
         self._name = name
 
-    def begin(self, setting: Setting) -> None:
-        """Have it play its part."""
+    def begin(self, setting: Any) -> None:
+        """Have it play its part in a run; a setting is a dataclass, with a path of `fires`."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(asdict(setting), default=str).encode() + b"\n")
@@ -60,9 +60,9 @@ class Worker:
 
 
 @contextmanager
-def worker(module: str, name: str) -> Iterator[Worker]:
+def worker(module: str, name: str, *words: str) -> Iterator[Worker]:
     """A process of one of the modules here, until the block ends; it ends with this one, too."""
-    command = [sys.executable, "-m", f"firelane.reproduce.rdds.{module}"]
+    command = [sys.executable, "-m", f"firelane.reproduce.rdds.{module}", *words]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
         started = Worker(process, name)
@@ -81,15 +81,14 @@ def worker(module: str, name: str) -> Iterator[Worker]:
         process.stdout.close()
 
 
-def serve(part: Callable[[Setting], Coroutine[Any, Any, Results]]) -> None:
-    """What such a process does."""
+def serve(kind: type[Told], part: Callable[[Told], Coroutine[Any, Any, Results]]) -> None:
+    """What such a process does: it plays a part in one run after the other, each told as one of a kind."""
     _warm_up()
     _say({"ready": True})
     for line in sys.stdin:
         told = json.loads(line)
-        setting = Setting(**told | {"fires": Path(told["fires"])})
         try:
-            results = uvloop.run(part(setting))
+            results = uvloop.run(part(kind(**told | {"fires": Path(told["fires"])})))
         except* FirelaneError as problems:
             results = {"failed": str(problems.exceptions[0])}
         _say(results)
