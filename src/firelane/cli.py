@@ -860,7 +860,7 @@ _broker = click.option(
     metavar="URL",
     default="mqtt://127.0.0.1:1883",
     show_default=True,
-    help="An MQTT 5 broker, also mqtts://.",
+    help="An MQTT 5 broker, also mqtts:// and, over UDP, mqtt-sn://.",
 )
 
 

@@ -35,18 +35,20 @@ def test_the_python_of_the_page_runs(exchange, capsys):
     assert len(blocks) == 2
     names = {"Client": Client, "SensorPublisher": SensorPublisher, "SensorSubscriber": SensorSubscriber,
              "asyncio": asyncio, "read_thermometers": lambda: [21.0, 19.5]}  # fmt: skip
-    blocks[1] = blocks[1].replace("    reading =", "    await asyncio.sleep(2)\n    reading =")
+    patience = 'while not ("house/temperature" in sensors.streams and sensors.streams["house/temperature"].updates):'
+    patience = f"    {patience}\n        await asyncio.sleep(0.1)\n"  # they may have started before the publisher
+    blocks[1] = blocks[1].replace("    reading =", f"{patience}    reading =")
     for number, block in enumerate(blocks):
         text = block.replace("mqtt://localhost:1883", exchange)
         exec(f"async def part{number}():\n{textwrap.indent(text, '    ')}", names)
 
     async def main():
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(15):
                 await asyncio.gather(names["part0"](), names["part1"]())
 
     asyncio.run(main())
-    assert capsys.readouterr().out.startswith("21.0 1.0 ")  # the exchange has granted the tolerance
+    assert re.match(r"21.0 (0.5|1.0) True ", capsys.readouterr().out)  # the exchange grants the tolerance soon
 
 
 def test_the_commands_of_the_page_run(exchange, tmp_path):

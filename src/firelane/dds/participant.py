@@ -11,7 +11,7 @@ from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.topic import Topic
 
-from firelane.dds.network import LOOPBACK, DdsError, Network
+from firelane.dds.network import LOOPBACK, MOST_HERE, DdsError, Network
 
 _numbers = count(100_000)  # of domains in this process, away from those that others may have made here
 
@@ -31,7 +31,8 @@ class Participant:
     def __enter__(self) -> Self:
         configuration = self.network.configuration(self.domain)
         number = next(_numbers)
-        with told(f"no participant in domain {self.domain} on interface {self.network.interface}"):
+        place = f"domain {self.domain} on interface {self.network.interface}"
+        with told(f"no participant in {place} (a machine has room for {MOST_HERE})"):
             self._domain_entity = Domain(number, configuration)
             try:
                 self.entity = DomainParticipant(number)

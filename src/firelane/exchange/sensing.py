@@ -91,6 +91,8 @@ def _resync(broker: Broker, session: Session, topic: str, payload: bytes, now: f
     except OfferError:
         broker.streams.refused["resync"] += 1
         raise
+    if stream.offer.transport is not None:
+        return None  # its updates do not come by here: its publisher answers, all who ask together
     copy = _copy(broker, stream, session)
     if copy is None or not stream.asked.setdefault(session, Asking()).may(now):
         broker.streams.refused["resync"] += 1

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from firelane.arrays import Floats
-from firelane.client import Client
+from firelane.client import Client, address
+from firelane.datagrams.client import PORT, DatagramClient
 from firelane.sense.bank import AUTO
 from firelane.sense.load import ProcessorLoad
 from firelane.sense.precision import PERIOD_S, Control, PrecisionController
@@ -21,6 +22,15 @@ from firelane.sense.trace import Trace
 
 LOOK_EVERY_S = 0.5
 GAMMA_MAX = 4.0
+SN = "mqtt-sn://"
+
+
+def connection(broker: str, tell: Callable[[str], None]) -> Client | DatagramClient:
+    """A client for an address: over TCP (mqtt://), TLS (mqtts://) or UDP (mqtt-sn://)."""
+    if broker.startswith(SN):
+        host, port, _ = address(broker, {SN.removesuffix("://"): PORT})
+        return DatagramClient(host, port, tell=tell)
+    return Client(broker, tell=tell)
 
 
 async def publish_trace(
@@ -49,7 +59,8 @@ async def publish_trace(
     elif load is not None:
         control = PrecisionController(target=load, gamma_max=GAMMA_MAX, period_s=period_s)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client(broker, tell=tell))
+        client = connection(broker, tell)
+        await stack.enter_async_context(client)
         publisher = await stack.enter_async_context(
             SensorPublisher(client, control=control, load=ProcessorLoad(now_s=time.time()), tell=tell)
         )
@@ -96,8 +107,9 @@ async def watch_streams(
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Follow streams for so long, or until interrupted, and show them now and then."""
+    client = connection(broker, tell)
     async with (
-        Client(broker, tell=tell) as client,
+        client,
         SensorSubscriber(client, topic_filter, tolerance=tolerance, tell=tell) as sensors,
     ):
         start = time.monotonic()

@@ -74,9 +74,10 @@ class StreamsScreen:
 
 def streams_table(sensors: SensorSubscriber, now: float) -> Table:
     """A row per stream: how it is, and what its first sensors read now."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for heading in ("stream", "sensors", "within", "updates", "missed", "state", "now"):
-        table.add_column(heading, justify="left" if heading in ("stream", "state", "now") else "right", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, expand=True)
+    for heading in ("stream", "sensors", "within", "updates", "missed", "state"):
+        table.add_column(heading, justify="left" if heading in ("stream", "state") else "right", no_wrap=True)
+    table.add_column("now", no_wrap=True, ratio=1)
     for topic in sorted(sensors.streams)[:MOST_STREAMS]:
         stream = sensors.streams[topic]
         table.add_row(
