@@ -69,8 +69,9 @@ class Carrier(Protocol):
     most_bytes: int
     reliable: bool
 
-    async def send(self, stream: str, payload: bytes) -> None:
-        """Send a message."""
+    def send(self, stream: str, payload: bytes) -> bool:
+        """Send a message; False if there is no room for it."""
+        ...
 
 
 Send = Callable[[str, bytes], Awaitable[None]]
@@ -141,6 +142,7 @@ class SensorPublisher:
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.streams: dict[str, PublishedStream] = {}
+        self.dropped = 0  # messages that the carrier had no room for
         self._messenger = messenger
         self._carrier = carrier
         self.control = control
@@ -210,7 +212,7 @@ class SensorPublisher:
 
     async def _carry(self, topic: str, payload: bytes) -> None:
         assert self._carrier is not None
-        await self._carrier.send(topic, payload)
+        self.dropped += not self._carrier.send(topic, payload)
         self._count(payload)
 
     def _count(self, payload: bytes) -> None:
