@@ -80,3 +80,20 @@ async def test_many_states_are_told_in_datagrams_to_who_comes_late(tmp_path):
             await until(lambda: TOPIC in known.streams and len(known.streams[TOPIC]) == len(names))
             await until(lambda: not len(known.streams[TOPIC].missing()))
             assert known.streams[TOPIC].bank.predict(1e9).tolist() == list(range(100))
+
+
+async def test_who_lacks_more_than_fits_a_datagram_asks_for_all(tmp_path):
+    """The numbers of 999 sensors are some 4 kB; a datagram takes 1400 bytes."""
+    names = [f"T{number}" for number in range(1000)]
+    with firelane(tmp_path, "--set", "exchange.mqtt_sn={port: 0}") as broker:
+        async with (
+            Client(f"mqtt://127.0.0.1:{broker.port}") as out,
+            DatagramClient("127.0.0.1", port_of(broker, "mqtt-sn")) as into,
+            SensorPublisher(out) as publisher,
+            SensorSubscriber(into, TOPIC) as known,
+        ):
+            stream = await publisher.offer(TOPIC, names, precision=DELTA)
+            await stream.observe(np.zeros(1), np.array([0]), time_s=1e9)  # fits, so that only the others are lacking
+            await until(lambda: TOPIC in known.streams and len(known.streams[TOPIC].missing()) == 999)
+            await stream.observe(np.arange(1000.0), time_s=1e9 + 1)
+            await until(lambda: not len(known.streams[TOPIC].missing()))

@@ -31,8 +31,7 @@ TOPIC = "fire/0"
 WARM_ROWS = 60
 HEARTBEAT_S = 10.0  # of the fires
 DOMAIN = 7
-EARLY = 0.02  # of an interval: beliefs are looked at this much before the next reading
-PATIENCE_S = 20.0
+LOOK = 0.9  # of an interval after a reading: so much time an update has
 END_S = 5.0
 
 
@@ -171,13 +170,15 @@ async def _compare(end: End, known: SensorSubscriber) -> Results:
     before = (stream.messages, stream.updates, stream.missed)
     squares, largest, within, unsure = 0.0, 0.0, 0, 0
     for row in range(end.first_row, end.first_row + run.rows):
-        look_at = (row + 2 - EARLY) * run.interval_s  # every sensor has had an interval since it was read
-        await asyncio.sleep(max(0.0, look_at - time.monotonic()))
-        error = np.abs(stream.bank.predict(end.at(row) * end.speed) - end.sensors.read(row))
-        squares += float(np.square(error).sum())
-        largest = max(largest, float(error.max()))
-        within += int(np.count_nonzero(error < run.delta))
-        unsure += int(np.count_nonzero(~stream.bank.in_step | stream.suspect))
+        readings, at = end.sensors.read(row), end.at(row)
+        for group in range(run.groups):
+            some = np.flatnonzero(end.group == group)
+            await asyncio.sleep(max(0.0, at[some[0]] + LOOK * run.interval_s - time.monotonic()))
+            error = np.abs(stream.bank.predict(at[some] * end.speed, some) - readings[some])
+            squares += float(np.square(error).sum())
+            largest = max(largest, float(error.max()))
+            within += int(np.count_nonzero(error < run.delta))
+            unsure += int(np.count_nonzero(~stream.bank.in_step[some] | stream.suspect[some]))
     count = run.rows * run.sensors
     return {
         "ready": True,

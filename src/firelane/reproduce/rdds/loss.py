@@ -28,7 +28,7 @@ from firelane.scenario.routes import routes
 from firelane.served import served
 
 SN_PORT = 1884
-LEAD_S = 4.0
+LEAD_S = 2.5
 ATTEMPTS = 3
 Results = dict[str, Any]
 
@@ -45,8 +45,8 @@ class LossEffort:
     ways: Sequence[str] = WAYS
 
 
-FULL = LossEffort(interval_s=0.2, sensors=200, groups=20, rows=150, losses=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
-QUICK = LossEffort(interval_s=0.1, sensors=100, groups=10, rows=50, losses=(0.0, 0.5))
+FULL = LossEffort(interval_s=1.0, sensors=400, groups=40, rows=40, losses=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
+QUICK = LossEffort(interval_s=0.2, sensors=200, groups=20, rows=25, losses=(0.0, 0.5))
 
 
 def figure_11(fires: Path, effort: LossEffort, *, seed: int, progress: Callable[[int], None]) -> list[Results]:
