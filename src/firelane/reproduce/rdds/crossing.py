@@ -53,6 +53,11 @@ class Crossed:
     delta: float = 1.0
     interval_s: float = 1.0
 
+    @property
+    def end_at(self) -> float:
+        """When the last reading has been looked at."""
+        return self.begin_at + (self.rows + 2) * self.interval_s
+
 
 class End:
     """What both ends know of the sensors."""
@@ -192,5 +197,6 @@ async def _compare(end: End, known: SensorSubscriber) -> Results:
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What the process of either end does."""
     serve(Crossed, speak if sys.argv[1:] == ["speak"] else listen)

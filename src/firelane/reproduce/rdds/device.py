@@ -119,7 +119,7 @@ class Device:
             follower = await stack.enter_async_context(self._follower(client))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.firefighter.play())
-                group.create_task(self.firefighter.offer_more(publisher))
+                group.create_task(self.firefighter.join())
                 known = await self._settled(follower)
                 before = self._totals(follower)
                 await self._sample(follower, publisher)
@@ -214,7 +214,8 @@ async def play(setting: Setting) -> Results:
     return await Device(setting).play()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What the process does."""
     MODELS.watch(ModelBank, "apply")
     MODELS.watch(ModelBank, "predict")
     MODELS.watch(SendingBank, "observe")

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from firelane.reproduce.rdds.fires import Fires
-from firelane.reproduce.rdds.play import CACHING, KALMAN, PLAIN
+from firelane.reproduce.rdds.play import CACHING, KALMAN, PLAIN, SAMPLE_ROWS
 from firelane.reproduce.rdds.stage import Stage
 from firelane.reproduce.rdds.suppression import share_sent
 from firelane.sense.bank import AUTO
@@ -31,7 +31,9 @@ DELTA = 0.5
 TARGET, MOST_DELTA, UNCONTROLLED_DELTA = 0.7, 1.0, 0.7
 UNIT = 500  # sensors in the paper's second experiment, and multiples of it
 SURGED, SURGED_DELTA = 3, 0.5  # units, and the delta at which they are on target
-SURGED_HZ = 1500.0  # messages that a device here takes in then
+READINGS_HZ = 100  # of a firefighter in the first experiment: a fifth of the paper's
+BUFFERED = 4  # samples' messages, for which the application has room
+SURGED_HZ = 800.0  # messages that a device here takes in then
 SLOWED_TARGET = 0.4
 NEAR = 0.05  # of the target
 SMOOTHED = 3  # samples
@@ -42,25 +44,26 @@ Results = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How large and how long the runs are."""
+    """How large and how long the runs are. Where an interval is less than the fires' step, the clock is scaled."""
 
-    interval_s: float  # between readings; the clock runs faster than the fires' where it is less than their step
-    sensors: int  # of a firefighter in the first experiment, a second
+    interval_s: float  # between readings, in the first experiment
     participants: Sequence[int]
-    models: Sequence[str]
-    samples: int  # of each run in the first experiment
+    ways: Sequence[str]
+    samples: int  # of each run
     watched: int  # readings in Figure 5
+    control_interval_s: float  # between readings, in the second
     units: Sequence[int]  # of sensors, in Figure 12
     controlled: int  # samples, of which the second half counts
     uncontrolled: int
     surge: int  # the sample at which more sensors come
-    slow: int  # and at which messages are taken in slowly
+    slow: int  # and at which messages are processed slowly
     transient: int  # samples in all
     window: int  # samples between signals of subscribers
 
-    def each(self, sensors_hz: float) -> int:
-        """So many sensors give that many readings a second."""
-        return max(1, round(sensors_hz * self.interval_s))
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return len(self.ways) * len(self.participants) + 2 * len(self.units) + 4
 
 
 Progress = Callable[[int], None]
@@ -74,8 +77,9 @@ class Experiments:
         self.effort = effort
         self.seed = seed
         self.progress = progress
+        self.sensors = max(1, round(READINGS_HZ * effort.interval_s))
         readings_hz = SURGED_HZ / share_sent(fires, SURGED_DELTA) / (FIREFIGHTERS * SURGED)
-        self.unit = effort.each(min(readings_hz, UNIT))
+        self.unit = max(1, round(min(readings_hz, UNIT) * effort.control_interval_s))
 
     def all(self) -> Results:
         """Everything, and with how much of a core."""
@@ -85,56 +89,54 @@ class Experiments:
             "cores": cores,
             "control_cores": more,
             "unit": self.unit,
-            "sensors": self._sensors,
+            "sensors": self.sensors,
             "interval_s": self.effort.interval_s,
+            "control_interval_s": self.effort.control_interval_s,
+            "received_hz": received_hz,
             "figure_5": self.figure_5(cores),
             "scalability": self.scalability(cores),
             "figure_12": self.figure_12(more),
             "figure_13": self.figure_13(more, received_hz),
         }
 
-    @property
-    def _sensors(self) -> int:
-        return self.effort.each(self.effort.sensors)
-
     def _run(self, **more: Any) -> Results:
-        settings = {"participants": FIREFIGHTERS, "interval_s": self.effort.interval_s, "seed": self.seed} | more
-        results = self.stage.run(**settings)
+        results = self.stage.run(**{"participants": FIREFIGHTERS, "seed": self.seed} | more)
         self.progress(1)
         return results
 
+    def _first(self, **more: Any) -> Results:
+        """A run of the first experiment."""
+        return self._run(sensors=self.sensors, interval_s=self.effort.interval_s, **more)
+
+    def _second(self, **more: Any) -> Results:
+        """A run of the second."""
+        return self._run(interval_s=self.effort.control_interval_s, **more)
+
     def calibrate(self) -> float:
         """The share of a core that every reading of 16 firefighters fills."""
-        run = self._run(
-            participants=CALIBRATED_WITH, sensors=self._sensors, model=PLAIN, samples=self.effort.samples, cores=1.0
-        )
+        run = self._first(participants=CALIBRATED_WITH, model=PLAIN, samples=self.effort.samples, cores=1.0)
         return round(float(np.mean(loads(run))) * (FULL_AT + 1) / (CALIBRATED_WITH + 1), 3)
 
     def calibrate_control(self) -> tuple[float, float]:
         """The share of a core of which the surge takes the target load, at that delta; and messages a second."""
-        run = self._run(
-            sensors=SURGED * self.unit, model=AUTO, delta=SURGED_DELTA, samples=self.effort.samples, cores=1.0
-        )
+        run = self._second(sensors=SURGED * self.unit, delta=SURGED_DELTA, samples=self.effort.uncontrolled, cores=1.0)
         received_hz = sum(one["received"] for one in run["samples"]) / sum(one["at"] for one in run["samples"])
         return round(float(np.mean(loads(run))) / TARGET, 3), received_hz
 
     def figure_5(self, cores: float) -> Results:
         """The load of the same run, each second and every ten."""
-        run = self._run(
-            sensors=self._sensors, model=AUTO, delta=DELTA, samples=self.effort.watched, sample_rows=1, cores=cores
-        )
+        run = self._first(delta=DELTA, samples=self.effort.watched, sample_rows=1, cores=cores)
         each = loads(run)
         return {"each": each, "every_ten": in_tens(each)}
 
     def scalability(self, cores: float) -> list[Results]:
         """Figures 8 to 10: a point for each way and number of firefighters."""
         points = []
-        for way in self.effort.models:
+        for way in self.effort.ways:
             model, apart = (AUTO, False) if way == BATCHED else (way, True)
             for participants in self.effort.participants:
-                run = self._run(
+                run = self._first(
                     participants=participants,
-                    sensors=self._sensors,
                     model=model,
                     apart=apart,
                     delta=DELTA,
@@ -149,10 +151,10 @@ class Experiments:
         points = []
         for units in self.effort.units:
             sensors = units * self.unit
-            on = self._run(
+            on = self._second(
                 sensors=sensors, delta=MOST_DELTA, target=TARGET, samples=self.effort.controlled, cores=cores
             )
-            off = self._run(sensors=sensors, delta=UNCONTROLLED_DELTA, samples=self.effort.uncontrolled, cores=cores)
+            off = self._second(sensors=sensors, delta=UNCONTROLLED_DELTA, samples=self.effort.uncontrolled, cores=cores)
             settled = on["samples"][self.effort.controlled // 2 :]
             points.append(
                 {
@@ -168,7 +170,7 @@ class Experiments:
     def figure_13(self, cores: float, received_hz: float) -> Results:
         """A surge of sensors, then a subscriber that takes in messages too slowly."""
         effort = self.effort
-        run = self._run(
+        run = self._second(
             sensors=self.unit,
             more_sensors=(SURGED - 1) * self.unit,
             delta=MOST_DELTA,
@@ -178,7 +180,7 @@ class Experiments:
             slow_sample=effort.slow,
             each_s=TARGET / SLOWED_TARGET / received_hz / 2,
             window_samples=effort.window,
-            buffer=round(4 * received_hz * effort.interval_s * 5),
+            buffer=round(BUFFERED * received_hz * effort.control_interval_s * SAMPLE_ROWS),
             cores=cores,
         )
         return transient(run["samples"], effort.surge, effort.slow) | {
@@ -195,7 +197,7 @@ def loads(run: Results) -> list[float]:
 def in_tens(each: Sequence[float]) -> list[float]:
     """Means of ten; what is left over is left out."""
     whole = len(each) // 10 * 10
-    return np.asarray(each[:whole]).reshape(-1, 10).mean(axis=1).tolist()
+    return [float(one) for one in np.asarray(each[:whole]).reshape(-1, 10).mean(axis=1)]
 
 
 def point(run: Results, cores: float) -> Results:
@@ -221,7 +223,7 @@ def point(run: Results, cores: float) -> Results:
         "skipped": run["skipped"],
         "own_sent": run["own_sent"],
         "own_received": run["own_received"],
-        "exchange_s": run["exchange_s"],
+        "exchange_load": run["exchange_load"],
     }
 
 
@@ -270,11 +272,11 @@ def _mean(values: Sequence[float]) -> Results:
 
 FULL = Effort(
     interval_s=1.0,
-    sensors=100,
     participants=(1, 2, 4, 8, 16, 32),
-    models=(PLAIN, CACHING, KALMAN, AUTO, BATCHED),
+    ways=(PLAIN, CACHING, KALMAN, AUTO, BATCHED),
     samples=2,
     watched=100,
+    control_interval_s=0.2,
     units=(1, 2, 3, 4, 5),
     controlled=40,
     uncontrolled=10,
@@ -283,18 +285,21 @@ FULL = Effort(
     transient=150,
     window=24,
 )
-QUICK = Effort(
+GIVEN = replace(  # with measured fires, beside generated ones
+    FULL, interval_s=0.2, participants=(1, 8, 16, 32), ways=(PLAIN, CACHING, AUTO), samples=6, units=(1, 3, 5)
+)
+QUICK = replace(
+    GIVEN,
     interval_s=0.1,
-    sensors=100,
-    participants=(1, 8, 16, 32),
-    models=(PLAIN, CACHING, AUTO),
+    participants=(1, 16, 32),
     samples=4,
-    watched=50,
+    watched=40,
+    control_interval_s=0.1,
     units=(1, 5),
-    controlled=24,
-    uncontrolled=6,
-    surge=24,
-    slow=38,
-    transient=80,
-    window=12,
+    controlled=16,
+    uncontrolled=4,
+    surge=18,
+    slow=30,
+    transient=56,
+    window=8,
 )

@@ -51,7 +51,7 @@ def measured(path: Path) -> list[tuple[str, Trace]]:
     paths = sorted(path.glob("*.csv")) if path.is_dir() else [path]
     if not paths:
         raise FirelaneError(f"{path}: there are no CSV files in this folder; give traces of fires")
-    return [(one.stem, _thermocouples(one)) for one in paths]
+    return [(one.stem if one.stem != GENERATED else "trace", _thermocouples(one)) for one in paths]
 
 
 def _thermocouples(path: Path) -> Trace:

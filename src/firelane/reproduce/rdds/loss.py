@@ -21,7 +21,7 @@ from typing import Any
 from firelane.errors import FirelaneError
 from firelane.reproduce.lossy import LossyLink, lossy_link
 from firelane.reproduce.rdds.crossing import WAYS, Crossed
-from firelane.reproduce.rdds.worker import Worker, worker
+from firelane.reproduce.rdds.worker import Worker, WorkerError, worker
 from firelane.scenario import from_data
 from firelane.scenario.plan import plain_plan
 from firelane.scenario.routes import routes
@@ -84,7 +84,10 @@ class _Line:
     def run(self, loss: float) -> Results:
         """What came of it with so much loss; once more if the ends were not ready for it."""
         for attempt in range(ATTEMPTS):
-            heard, spoke, packets = self._attempt(loss, LEAD_S * (1 + attempt))
+            try:
+                heard, spoke, packets = self._attempt(loss, LEAD_S * (1 + attempt))
+            except WorkerError:
+                continue
             if heard["ready"]:
                 return {
                     "way": self.way,
@@ -121,4 +124,8 @@ class _Line:
         time.sleep(effort.rows * effort.interval_s)
         packets = link.crossed().packets + link.crossed_back().packets
         link.lose(0.0)
-        return self.listener.results(within_s), self.speaker.results(within_s), packets
+        try:
+            heard = self.listener.results(within_s)
+        finally:
+            spoke = self.speaker.results(within_s)
+        return heard, spoke, packets

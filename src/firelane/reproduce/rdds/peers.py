@@ -30,7 +30,7 @@ async def play(setting: Setting) -> Results:
     everybody = [Firefighter(setting, fires, number) for number in range(1, setting.participants)]
     look_every_s = min(1.0, setting.period_s / LOOKS)
     used_s = time.process_time()
-    publishers = []
+    publishers: list[SensorPublisher] = []
     async with AsyncExitStack() as stack:
         for one in everybody:
             client = await stack.enter_async_context(Client(setting.broker, client_id=one.topic))
@@ -40,11 +40,11 @@ async def play(setting: Setting) -> Results:
             publishers.append(publisher)
         ready_at = time.monotonic()
         if setting.target is not None and everybody:
-            await _follow(stack, setting, everybody)
+            await _follow(stack, setting, publishers)
         async with asyncio.TaskGroup() as group:
-            for one, publisher in zip(everybody, publishers, strict=True):
+            for one in everybody:
                 group.create_task(one.play())
-                group.create_task(one.offer_more(publisher))
+                group.create_task(one.join())
         await asyncio.sleep(LINGER_S)
         return {
             "ready_before_s": setting.begin_at - ready_at,
@@ -55,7 +55,7 @@ async def play(setting: Setting) -> Results:
         }
 
 
-async def _follow(stack: AsyncExitStack, setting: Setting, everybody: list[Firefighter]) -> None:
+async def _follow(stack: AsyncExitStack, setting: Setting, publishers: list[SensorPublisher]) -> None:
     """Take over the precision of the measured device whenever it changes."""
 
     def got(topic: str, payload: bytes) -> None:
@@ -63,13 +63,14 @@ async def _follow(stack: AsyncExitStack, setting: Setting, everybody: list[Firef
             share = decode(payload).delta / setting.delta
         except UpdateError:
             return
-        for one in everybody:
-            for part in one.parts:
-                part.stream.gamma_share = share
+        for publisher in publishers:
+            for stream in publisher.streams.values():
+                stream.gamma_share = share
 
     watcher: Any = await stack.enter_async_context(Client(setting.broker, client_id="watcher"))
     await watcher.subscribe(f"fire/{DEVICE}", got)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What the process does."""
     serve(Setting, play)

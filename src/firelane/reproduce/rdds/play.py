@@ -15,6 +15,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +26,10 @@ from firelane.sense.publisher import PublishedStream, SensorPublisher
 TOPICS = "fire/#"
 HEARTBEAT_S = 10.0  # on our clock
 WARM_ROWS = 60  # readings that models have seen before a run
+SAMPLE_ROWS = 5  # Table I
+WITHDRAWN_S = 5.0
 MOST_BEHIND = 2.0  # intervals; then readings are skipped
 PLAIN, CACHING, KALMAN = EVERY, "last-value", "kalman"
-METHODS = {PLAIN: "every reading", CACHING: "last value", KALMAN: "filters", AUTO: "auto"}
 DEVICE = 0  # the firefighter that is measured
 
 
@@ -46,7 +48,7 @@ class Setting:
     apart: bool = True  # a message for each update, as in the paper
     delta: float = 0.5
     interval_s: float = 1.0  # between readings, on our clock
-    sample_rows: int = 5  # readings from one sample of the load to the next
+    sample_rows: int = SAMPLE_ROWS  # readings from one sample of the load to the next
     cores: float = 1.0  # that the measured device has
     target: float | None = None  # of its load, if that is controlled
     more_sensors: int = 0  # of each, that come later
@@ -96,42 +98,48 @@ class Firefighter:
         self.phase_s = setting.interval_s * number / setting.participants
         self.skipped = 0  # readings that there was no time for
         self.parts: list[Part] = []
+        self._waiting: PublishedStream | None = None
         self._first = sensors(fires, setting.sensors, setting.seed, number)
         self._more = sensors(fires, setting.more_sensors, setting.seed, number, 1)
 
     async def offer(self, publisher: SensorPublisher) -> None:
-        """Offer its first stream."""
-        await self._offer(publisher, self.topic, self._first)
-
-    async def offer_more(self, publisher: SensorPublisher) -> None:
-        """Wait until it is time for more sensors, and offer them."""
+        """Offer its streams; the sensors of the first are there at once."""
+        first = await self._offered(publisher, self.topic, len(self._first))
+        self._begin(first, self._first)
         if self.setting.more_sample is not None:
-            await asyncio.sleep(self.setting.sample_at(self.setting.more_sample) - time.monotonic())
-            await self._offer(publisher, f"{self.topic}/more", self._more)
+            self._waiting = await self._offered(publisher, f"{self.topic}/more", len(self._more))
 
-    async def _offer(self, publisher: SensorPublisher, topic: str, chosen: Sensors) -> None:
-        """Offer a stream with models that have already seen some readings."""
+    async def join(self) -> None:
+        """Wait until it is time for more sensors, and begin to read them."""
+        if self.setting.more_sample is not None and self._waiting is not None:
+            await asyncio.sleep(self.setting.sample_at(self.setting.more_sample) - time.monotonic())
+            self._begin(self._waiting, self._more)
+
+    async def _offered(self, publisher: SensorPublisher, topic: str, count: int) -> PublishedStream:
         setting, plain = self.setting, self.setting.model == PLAIN
-        stream = await publisher.offer(
+        return await publisher.offer(
             topic,
-            names_of(len(chosen)),
+            names_of(count),
             precision=None if plain else setting.delta,
             discrete=plain,
             model=AUTO if plain else setting.model,
             heartbeat_s=HEARTBEAT_S * max(1.0, self.speed),
         )
-        if self.parts:
-            stream.gamma_share = self.parts[0].stream.gamma_share
-            await stream.tend(time.monotonic() * self.speed)
+
+    def _begin(self, stream: PublishedStream, chosen: Sensors) -> None:
+        """Have models that have already seen some readings, and tell everybody their states."""
         row = self._next_row()
-        for before in range(row - (1 if plain else WARM_ROWS), row):
+        for before in range(row - (1 if self.setting.model == PLAIN else WARM_ROWS), row):
             stream.sending.observe(self._at(before) * self.speed, chosen.read(before))
+        stream.lacks(None)
         self.parts.append(Part(stream=stream, sensors=chosen, first_row=row))
 
     async def withdraw(self, publisher: SensorPublisher) -> None:
-        """Take back what was offered."""
-        for part in self.parts:
-            await publisher.withdraw(part.stream.topic)
+        """Take back what was offered; not for long, as a device that is full may not hear the answers."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WITHDRAWN_S):
+                for topic in list(publisher.streams):
+                    await publisher.withdraw(topic)
 
     async def play(self) -> None:
         """Read all sensors every interval until the run ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from typing import Any
 from firelane.errors import FirelaneError
 from firelane.reproduce.rdds.play import Setting
 from firelane.reproduce.rdds.quota import Quota, quota
-from firelane.reproduce.rdds.worker import Results, Worker, worker
+from firelane.reproduce.rdds.worker import Results, Worker, WorkerError, worker
 from firelane.scenario import from_data
 from firelane.scenario.plan import plain_plan
 from firelane.scenario.routes import routes
 from firelane.served import HOST, Exchange, served
 
-LEAD_S, LEAD_EACH_S = 0.8, 0.04  # until a run begins: to connect, and to learn all states
+LEAD_S, LEAD_EACH_S, LEAD_SENSOR_S = 0.8, 0.025, 2e-4  # until a run begins: to connect, and to learn all states
 ATTEMPTS = 3
 
 
@@ -33,33 +33,37 @@ class Stage:
     quota: Quota | None
     fires: Path
 
-    def run(self, *, samples: int, participants: int, cores: float, interval_s: float, **more: Any) -> Results:
+    def run(self, *, participants: int, sensors: int, interval_s: float, **more: Any) -> Results:
         """What the measured device saw in a run. It has `cores` of a core, if the system lets us."""
+        least_s = LEAD_S + participants * (LEAD_EACH_S + sensors * LEAD_SENSOR_S)
         for attempt in range(ATTEMPTS):
-            lead = (LEAD_S + participants * LEAD_EACH_S) * 2**attempt
+            lead = least_s * 2**attempt
             setting = Setting(
                 broker=f"mqtt://{HOST}:{self.exchange.mqtt_port}",
                 fires=self.fires,
                 begin_at=_between_readings(time.monotonic() + lead, interval_s),
                 interval_s=interval_s,
-                samples=samples,
                 participants=participants,
-                cores=cores,
+                sensors=sensors,
                 **more,
             )
-            results = self._attempt(setting)
-            if results["known"]:
-                return results
+            with suppress(WorkerError):
+                results = self._attempt(setting)
+                if results["known"]:
+                    return results
         raise FirelaneError("the firefighters of a run were not ready in time; is this machine busy with other things?")
 
     def _attempt(self, setting: Setting) -> Results:
         if self.quota is not None:
             self.quota.set(None if setting.cores >= 1 else setting.cores)
-        exchange_s = self.exchange.processor_s() or 0.0
+        started, exchange_s = time.monotonic(), self.exchange.processor_s() or 0.0
         self.peers.begin(setting)
         self.device.begin(setting)
         within_s = setting.end_at - time.monotonic()
-        results, others = self.device.results(within_s), self.peers.results(within_s)
+        try:
+            results = self.device.results(within_s)
+        finally:
+            others = self.peers.results(within_s)
         used_s = (self.exchange.processor_s() or 0.0) - exchange_s
         return results | {
             "participants": setting.participants,
@@ -69,7 +73,7 @@ class Stage:
             "period_s": setting.period_s,
             "interval_s": setting.interval_s,
             "peers": others,
-            "exchange_s": used_s,
+            "exchange_load": used_s / (time.monotonic() - started),
         }
 
 
@@ -79,7 +83,7 @@ def _between_readings(at: float, interval_s: float) -> float:
 
 
 @contextmanager
-def stage(fires: Path, *, load_period_s: float) -> Iterator[Stage]:
+def staged(fires: Path, *, load_period_s: float) -> Iterator[Stage]:
     """Everything started, until the block ends."""
     scenario = from_data({"name": "rdds"})
     with (

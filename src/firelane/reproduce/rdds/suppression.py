@@ -30,7 +30,7 @@ def as_trace(fires: Fires) -> Trace:
     """The same, to replay."""
     rows, columns = fires.values.shape
     names = tuple(str(number) for number in range(columns))
-    return Trace(names=names, times_s=fires.step_s * np.arange(rows), values=fires.values)
+    return Trace(names=names, times_s=fires.step_s * np.arange(rows, dtype=np.float64), values=fires.values)
 
 
 def suppressed(fires: Fires, deltas: Sequence[float] = DELTAS) -> list[Results]:

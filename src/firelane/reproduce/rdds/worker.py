@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import uvloop
@@ -20,9 +22,24 @@ from firelane.sense import Trace, replay
 from firelane.sense.bank import AUTO
 
 START_S, END_S = 60.0, 10.0
-PATIENCE_S = 60.0  # beyond the end of a run
+LATE_S, PATIENCE_S = 20.0, 60.0  # beyond the end of a run: then it has failed, and then its process is ended
 Results = dict[str, Any]
-Told = TypeVar("Told")
+
+
+class Ending(Protocol):
+    """A run, as told to its processes: a dataclass with a path of `fires`."""
+
+    @property
+    def end_at(self) -> float:
+        """When it ends, on the machine's monotonic clock."""
+        ...
+
+
+Told = TypeVar("Told", bound=Ending)
+
+
+class WorkerError(FirelaneError):
+    """A part in a run that was not played to its end."""
 
 
 class Worker:
@@ -55,14 +72,14 @@ class Worker:
             raise FirelaneError(f"the process of {self._name} ended in the middle of a run; run it again")
         results: Results = json.loads(line)
         if "failed" in results:
-            raise FirelaneError(f"{self._name}: {results['failed']}")
+            raise WorkerError(f"{self._name}: {results['failed']}")
         return results
 
 
 @contextmanager
 def worker(module: str, name: str, *words: str) -> Iterator[Worker]:
     """A process of one of the modules here, until the block ends; it ends with this one, too."""
-    command = [sys.executable, "-m", f"firelane.reproduce.rdds.{module}", *words]
+    command = [sys.executable, "-c", f"from firelane.reproduce.rdds.{module} import main; main()", *words]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
         started = Worker(process, name)
@@ -88,10 +105,17 @@ def serve(kind: type[Told], part: Callable[[Told], Coroutine[Any, Any, Results]]
     for line in sys.stdin:
         told = json.loads(line)
         try:
-            results = uvloop.run(part(kind(**told | {"fires": Path(told["fires"])})))
+            results = uvloop.run(_in_time(part, kind(**told | {"fires": Path(told["fires"])})))
         except* FirelaneError as problems:
             results = {"failed": str(problems.exceptions[0])}
+        except* TimeoutError:
+            results = {"failed": "it did not end in time"}
         _say(results)
+
+
+async def _in_time(part: Callable[[Told], Coroutine[Any, Any, Results]], setting: Told) -> Results:
+    async with asyncio.timeout(max(0.0, setting.end_at - time.monotonic()) + LATE_S):
+        return await part(setting)
 
 
 def _say(results: Results) -> None:
