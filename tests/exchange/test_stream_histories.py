@@ -28,15 +28,16 @@ class Channel:
         self.dice, self.loss = dice, loss
         self.held: list[bytes] = []
         self.sound = False
-        self.latest = -np.inf, 0
+        self.latest = -np.inf, 0, 0
 
     def through(self, payloads):
         came = []
         for payload in payloads:
             chance = self.dice.random()
             batch = decode(payload)
-            if batch.time_s > self.latest[0] or (batch.time_s, batch.number) >= self.latest:
-                self.latest = batch.time_s, batch.number
+            time_s, boot, number = self.latest
+            if batch.time_s >= time_s and (batch.time_s > time_s or batch.boot != boot or batch.number >= number):
+                self.latest = batch.time_s, batch.boot, batch.number
                 self.sound = chance >= self.loss
             if chance < 0.6 * self.loss:
                 continue

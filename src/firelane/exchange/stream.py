@@ -118,7 +118,7 @@ class Stream:
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
         self.clock = Clock()
-        self.heard_at = -math.inf
+        self.heard_at = self._latest_s = -math.inf
         self._numbering.restart()
         self.begun_anew()
 
@@ -177,7 +177,7 @@ class Stream:
         if batch.boot != self.boot:
             self._begin(batch.boot)
         self.messages += 1
-        self.heard_at = now
+        self.heard_at, self._latest_s = now, max(self._latest_s, batch.time_s)
         if self.clock.theirs(now) - batch.time_s > MOST_BEHIND_S:
             self.clock = Clock()
         self.clock.heard(batch.time_s, now)
@@ -191,7 +191,9 @@ class Stream:
     def _check(self, batch: Batch) -> None:
         if batch.sensors != len(self) or batch.discrete != self.offer.discrete:
             raise UpdateError("this message is not of the stream that was offered; offer it anew")
-        if batch.boot != self.boot == self.offer.boot and batch.boot in self._former:
+        if batch.boot != self.boot == self.offer.boot and (
+            batch.boot in self._former or batch.time_s < self._latest_s
+        ):
             raise UpdateError("this message is of a life before this one; leave it out")
 
     def _lose(self) -> None:
