@@ -56,6 +56,8 @@ soak: $(VENV)/developed
 reproduce: $(VENV)/developed
 	$(BIN)/firelane reproduce firedex
 	$(BIN)/firelane reproduce brokers
+	$(BIN)/firelane reproduce planemqx
+	$(BIN)/firelane reproduce rdds
 
 clean:
 	rm -rf $(VENV) out firelane-demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

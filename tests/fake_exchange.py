@@ -106,6 +106,7 @@ def reading(rows, *, version=1, window_s=1.0, began_wall_s=1.0) -> Reading:
         filters=[row[1] for row in rows],
         needs=[row[2] for row in rows],
         drop_rates=np.zeros(len(rows)),
+        shares=np.ones(len(rows)),
         counts=counts,
         dropped=dropped,
         delays_s=delivered * np.array([row[5] for row in rows], float),

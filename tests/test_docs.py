@@ -80,7 +80,11 @@ def test_the_tutorial_works_as_written(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "example",
+    sorted(set((ROOT / "examples").glob("*.py")) - {ROOT / "examples" / "follow_stream.py"}),  # which needs a broker
+    ids=lambda path: path.name,
+)
 def test_examples_run(example, tmp_path):
     subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True)
 

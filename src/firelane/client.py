@@ -7,14 +7,16 @@ called with what comes and fails harms nobody else: that is told, and counted.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import ssl
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 from firelane.errors import FirelaneError
@@ -316,8 +318,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """There is a socket."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever waits for an answer will not get one."""
@@ -437,8 +438,9 @@ def _unreachable(where: str, problem: BaseException) -> BaseException:
     if isinstance(problem, TimeoutError):
         return ClientError(f"the broker at {where} does not answer; is it running, and is this its port?")
     if isinstance(problem, (OSError, ssl.SSLError)):
-        why = problem.strerror or str(problem) or "it hung up"
-        return ClientError(f"the broker at {where} cannot be reached: {why}; check the address")
+        code = problem.errno if not isinstance(problem, (ssl.SSLError, socket.gaierror)) else None
+        why = os.strerror(code) if code else problem.strerror or str(problem) or "it hung up"
+        return ClientError(f"the broker at {where} cannot be reached: {why}; is it running, and is this its address?")
     return problem
 
 

@@ -202,7 +202,7 @@ def _discount(routes: Routes, owner: Ints, delay_s: Floats) -> Floats:
     """
     bound = routes.needs.max_delay_s
     rows, claimed = len(bound), routes.claim_stream
-    rate = routes.topic_rate_hz[routes.stream_topic][claimed]
+    rate = routes.published_hz[claimed]
     weighted = sum_by(routes.claim_subscription, rate * delay_s[owner[claimed]], rows)
     total = sum_by(routes.claim_subscription, rate, rows)
     mean = np.divide(weighted, total, out=np.zeros(rows), where=total > 0)

@@ -19,14 +19,14 @@ async def sent_over(link, share, *, reliable, back=0.0):
         await met(publisher, "s", subscriber.subscribe("s", lambda _, payload: got.append(payload)))
         link.lose(share, back=back)
         for i in range(MESSAGES):
-            assert publisher.send_nowait("s", i.to_bytes(4, "big") * 50)
+            assert publisher.send("s", i.to_bytes(4, "big") * 50)
             if i % 5 == 0:
                 await asyncio.sleep(0.005)  # or sockets would overflow
         if not reliable:
             await asyncio.sleep(0.2)
             link.lose(0.0)
-        publisher.send_nowait("s", END)
-        await until(lambda: END in got or (not reliable and not publisher.send_nowait("s", END)), within_s=60)
+        publisher.send("s", END)
+        await until(lambda: END in got or (not reliable and not publisher.send("s", END)), within_s=60)
         return [int.from_bytes(payload[:4], "big") for payload in got if payload != END], link.crossed()
 
 
@@ -60,7 +60,7 @@ def test_the_largest_message_of_best_effort_is_one_packet():
             await met(publisher, stream, subscriber.subscribe(stream, lambda _, payload: got.append(payload)))
             link.lose(0.0)  # count from here
             for _ in range(100):
-                publisher.send_nowait(stream, bytes(publisher.most_bytes))
+                publisher.send(stream, bytes(publisher.most_bytes))
                 await asyncio.sleep(0.001)
             await until(lambda: len(got) == 100)
             assert 100 <= link.crossed().packets < 110  # some are discovery's
@@ -77,7 +77,7 @@ def test_participants_find_each_other_over_a_link_that_loses_a_third_both_ways()
             got = []
             subscriber.subscribe("#", lambda stream, _: got.append(stream))
             assert await publisher.matched("s", within_s=60)
-            publisher.send_nowait("s", b"found")
+            publisher.send("s", b"found")
             await until(lambda: got == ["s"], within_s=60)
 
     with lossy() as link:

@@ -25,7 +25,7 @@ PUBLISHER = """
     async def main():
         async with DdsTransport(int(sys.argv[1]), Network(lease_s=1.0)) as transport:
             while True:
-                await transport.send("building/3", b"still here")
+                transport.send("building/3", b"still here")
                 await asyncio.sleep(0.05)
 
     asyncio.run(main())
@@ -47,9 +47,9 @@ def test_subscribers_get_the_streams_they_asked_for_and_no_others(run, reliable)
                 await until(lambda here=subscription, n=writers: here.statistics().matched == n)
             for stream, readers in (("building/3", 2), ("building", 1), ("building/3/door", 2), ("street/x", 0)):
                 assert await publisher.matched(stream, readers, within_s=PATIENCE_S)
-                assert publisher.send_nowait(stream, stream.encode() * 3)
+                assert publisher.send(stream, stream.encode() * 3)
             assert await publisher.matched("street/*", within_s=PATIENCE_S)
-            assert publisher.send_nowait("street/*", b"a star is a star")
+            assert publisher.send("street/*", b"a star is a star")
             await until(lambda: len(one_level) == 1 and len(all_below) == 3 and len(other) == 1)
             assert one_level == [("building/3", b"building/3" * 3)]
             assert {stream for stream, _ in all_below} == {"building", "building/3", "building/3/door"}
@@ -65,8 +65,8 @@ def test_messages_beyond_what_a_packet_takes_are_refused():
             got = []
             await met(publisher, "s", subscriber.subscribe("s", lambda _, payload: got.append(payload)))
             with pytest.raises(DdsError, match="bytes are too many"):
-                publisher.send_nowait("s", bytes(publisher.most_bytes + 1))
-            publisher.send_nowait("s", bytes(publisher.most_bytes))
+                publisher.send("s", bytes(publisher.most_bytes + 1))
+            publisher.send("s", bytes(publisher.most_bytes))
             await until(lambda: got)
             assert got == [bytes(publisher.most_bytes)]
 
@@ -80,7 +80,7 @@ def test_an_application_that_does_not_keep_up_loses_the_oldest_which_are_counted
             subscription = subscriber.subscribe("s", lambda _, payload: got.append(int.from_bytes(payload, "big")))
             assert await publisher.matched("s", within_s=PATIENCE_S)
             for i in range(500):
-                assert publisher.send_nowait("s", i.to_bytes(4, "big"))
+                assert publisher.send("s", i.to_bytes(4, "big"))
             deadline = time.monotonic() + PATIENCE_S
             while subscription.statistics().taken < 500:  # while the event loop hangs
                 assert time.monotonic() < deadline
@@ -103,7 +103,7 @@ def test_waiting_bytes_are_bounded_too():
             subscription = subscriber.subscribe("s", lambda _, payload: got.append(len(payload)))
             assert await publisher.matched("s", within_s=PATIENCE_S)
             for _ in range(30):
-                assert publisher.send_nowait("s", bytes(30_000))
+                assert publisher.send("s", bytes(30_000))
             deadline = time.monotonic() + PATIENCE_S
             while subscription.statistics().taken < 30 or len(subscriber._inbox) + subscription.dropped < 30:
                 assert time.monotonic() < deadline
@@ -121,8 +121,8 @@ def test_a_subscriber_that_fails_does_not_harm_the_others():
         async with TwoEnds() as (publisher, subscriber):
             failing = subscriber.subscribe("s", lambda *_: 1 / 0)
             await met(publisher, "s", failing, subscriber.subscribe("s", lambda _, payload: got.append(payload)))
-            publisher.send_nowait("s", b"1")
-            publisher.send_nowait("s", b"2")
+            publisher.send("s", b"1")
+            publisher.send("s", b"2")
             await until(lambda: len(got) == 2 == len(told))
             assert all(isinstance(problem, ZeroDivisionError) for problem in told)
 
@@ -154,7 +154,7 @@ def test_streams_with_wrong_names_are_counted_and_go_nowhere(stream):
                 await until(lambda: writer.statistics().matched == 1 and subscription.statistics().matched == 2)
                 writer.send(Hostile(stream=stream, payload=b"harm"))
                 await until(lambda: subscription.unwanted == 1)
-            publisher.send_nowait("a", b"good")
+            publisher.send("a", b"good")
             await until(lambda: got)
             assert got == [("a", b"good")]
 
@@ -169,7 +169,7 @@ def test_what_is_no_longer_wanted_no_longer_comes():
             await met(publisher, "s", first, subscriber.subscribe("s", lambda *_: got.append("second")))
             subscriber.unsubscribe(first)
             await until(lambda: publisher.sent("s").matched == 1)
-            publisher.send_nowait("s", b"")
+            publisher.send("s", b"")
             await until(lambda: got)
             assert got == ["second"]
             assert publisher.sent("s").matched_ever == 2

@@ -310,6 +310,37 @@ def test_some_states_may_be_asked_for_and_what_makes_no_sense_is_refused(desk):
     assert late.line.take(Ack).reason == 0x83
 
 
+def test_an_answer_does_not_hide_that_the_message_before_it_was_lost_on_the_way(desk):
+    device, early = Device(desk), Watcher(desk)
+    device.read(20, 30, 40)
+    early.take()
+    desk.pass_time(1)
+    device.read(90, 90, 40)
+    early.line.take_all()  # which this subscriber never gets to see
+    early.ask(0)
+    early.take()
+    assert early.stream.missed == 1
+    assert early.stream.missing().tolist() == [1, 2]
+
+
+def test_a_message_that_comes_late_heals_nothing_at_the_exchange(desk):
+    device = Device(desk)
+    device.read(20, 30, 40)
+    desk.pass_time(1)
+    later = [(0, (20, 30, 50)), (1, (20, 50, 50)), (2, (50, 50, 50))]
+    lost, late, last = (
+        device.sending.observe(device.time_s + ahead_s, np.array(read, float)) for ahead_s, read in later
+    )
+    device.send(last)
+    assert stream_of(desk).sure.tolist() == [True, False, False]
+    device.send(late)
+    assert stream_of(desk).sure.tolist() == [True, False, False]
+    device.send(lost)
+    assert stream_of(desk).missed == 0
+    device.send(device.sending.whole(device.time_s + 3))
+    assert stream_of(desk).sure.all()
+
+
 def test_asking_too_often_is_of_no_use(desk):
     device = Device(desk)
     device.read(20, 30, 40)
@@ -321,6 +352,30 @@ def test_asking_too_often_is_of_no_use(desk):
         desk.pass_time(0.1)
     assert 1 <= answers <= 4  # after 0, 2, 6 seconds
     assert desk.broker.streams.refused["resync"] == 100 - answers
+
+
+def test_streams_pass_as_they_are_until_the_models_are_loaded_and_are_followed_then(desk):
+    streams, offers = desk.broker.streams, []
+    streams.ready, streams.on_offer = False, lambda: offers.append(True)
+    device = Device(desk)
+    fine, coarse = Watcher(desk, "fine", tolerance=0.5), Watcher(desk, "coarse", tolerance=5.0)
+    assert offers == [True]
+    device.read(20, 30, 40)
+    desk.pass_time(2)
+    assert fine.take() == coarse.take() == 1
+    assert np.allclose(coarse.values, [20, 30, 40])
+    assert stream_of(desk).messages == 0
+    streams.begin()
+    desk.pass_time(1)
+    assert RESYNC + TOPIC in [one.topic for one in device.tend()]  # nobody else may know what it lacks
+    assert stream_of(desk).sure.all()
+    desk.pass_time(1)
+    device.tend()
+    device.read(20, 30, 50)
+    fine.take(), coarse.take()
+    assert np.allclose(fine.values, [20, 30, 50])
+    assert (np.abs(coarse.values - [20, 30, 50]) < 5.0).all()
+    assert coarse.stream.boot != fine.stream.boot
 
 
 def test_an_exchange_that_lacks_states_itself_asks_the_publisher(desk):
@@ -433,6 +488,23 @@ def test_a_will_on_the_topic_of_a_stream_goes_its_way(desk):
     line.publish(OFFER + TOPIC, to_json(an_offer()), retain=True)
     line.drop()
     assert watcher.payloads() == [b"gone"]
+
+
+def test_what_is_left_behind_as_a_will_is_looked_at_like_everything_else(desk):
+    from firelane.mqtt.packets import Will
+
+    device = Device(desk)
+    device.read(20, 30, 40)
+    stolen = to_json(an_offer(boot=1))
+    for number, (topic, payload) in enumerate([(OFFER + TOPIC, stolen), (OFFER + TOPIC, b""), (TOPIC, b"x"),
+                                               (OFFER + "other", b"no offer")]):  # fmt: skip
+        desk.join(f"evil{number}", will=Will(topic=topic, payload=payload, retain=True)).drop()
+    assert stream_of(desk).offer == device.offer
+    assert desk.broker.retained.get((OFFER + TOPIC).encode()).payload == to_json(device.offer)
+    assert desk.broker.retained.get((OFFER + "other").encode()) is None
+    assert stream_of(desk).unreadable == 0
+    desk.join("good", will=Will(topic=OFFER + "third", payload=to_json(an_offer()), retain=True)).drop()
+    assert stream_of(desk, "third") is not None
 
 
 def test_a_need_may_change_while_a_stream_runs(desk):

@@ -138,6 +138,23 @@ def test_where_a_message_counts_for_a_fixed_size_so_does_what_is_acknowledged():
     assert seen(kernel).acked_bytes == pytest.approx(6000 * 0.8)
 
 
+@pytest.mark.parametrize("overhead_bytes", [0.0, None])
+def test_what_goes_over_udp_is_believed_to_get_through_as_tcp_beside_it_does(overhead_bytes):
+    """A kernel says nothing of datagrams; if they counted as lost, any link with a few of them would look too slow."""
+    link = a_live_link(overhead_bytes=overhead_bytes)
+    ann = Connected(link)
+    kernel = watched(ann)
+    ann.passes(1000, acked=600)
+    alone = seen(kernel).acked_bytes
+    kernel = watched(ann)
+    ann.passes(1000, acked=600)
+    link.sent_bytes += 5000
+    link.untold_bytes += 5000
+    one = seen(kernel)
+    assert one.paced_bytes == 6000
+    assert one.acked_bytes == pytest.approx(alone + 5000)
+
+
 def test_an_old_kernel_does_not_count_segments():
     link = a_live_link(overhead_bytes=None)
     ann = Connected(link)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from firelane.sense import UpdateError
 from firelane.sense.offer import Offer
 from firelane.sense.receiving import ReceivingStream
 from firelane.sense.sending import HEALED_IN, SendingStream
+from firelane.sense.subscriber import FollowedStream
+from firelane.sense.wire import decode, encode
 
 COUNT = 40
 
@@ -231,3 +235,81 @@ def test_somebody_elses_message_is_counted_and_changes_nothing():
             receiving.take(wrong, 1.0)
     assert receiving.refused == 4
     assert (receiving.read(1.0).value == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_bound_is_claimed_where_the_newest_update_is_missing_whatever_is_lost_doubled_or_overtaken(seed):
+    random = np.random.default_rng(seed)
+    sending, receiving = SendingStream(offer(heartbeat_s=2.0), most_bytes=300, heal=True), ReceivingStream()
+    sent, newest, late, claimed = [], -1, [], 0
+    for second, readings in zip(range(150), walk(seed), strict=False):
+        for message in (*sending.observe(float(second), readings), *sending.beat(float(second))):
+            batch = decode(message)
+            counts = sent[-1].copy() if sent else np.zeros(COUNT, np.int64)
+            counts[batch.updates.sensor] = batch.updates.sequence
+            sent.append(counts)
+            fate = random.choice(["arrives", "is lost", "comes twice", "is overtaken"], p=[0.6, 0.2, 0.1, 0.1])
+            arriving = [message] * {"arrives": 1, "is lost": 0, "comes twice": 2, "is overtaken": 0}[fate]
+            if fate == "is overtaken":
+                late.append(message)
+            elif late and random.random() < 0.3:
+                arriving.append(late.pop(0))
+            for one in arriving:
+                newest = max(newest, decode(one).number)
+                receiving.take(one, second + 0.02)
+                sure = np.isfinite(receiving.read(second + 0.02).bound)
+                claimed += np.count_nonzero(sure)
+                assert (receiving.bank.sequence[sure] == sent[newest][sure]).all()
+    assert claimed > 1000
+
+
+def test_states_told_to_one_alone_after_a_message_that_it_has_lost_show_that_it_has():
+    sending, receiving = SendingStream(offer()), ReceivingStream()
+    (first,) = sending.observe(0.0, np.zeros(COUNT))
+    receiving.take(first, 0.0)
+    (lost,) = sending.observe(1.0, np.arange(COUNT) % 2 * 9.0)
+    told = replace(decode(sending.whole(1.0, np.array([1]))[0]), number=decode(lost).number, repeat=True)
+    receiving.take(encode(told), 1.1)
+    assert receiving.missed == 1
+    assert receiving.missing().tolist() == [0, *range(2, COUNT)]
+    receiving.take(encode(told), 1.2)
+    assert receiving.missed == 1
+
+
+def test_a_discrete_sensor_is_known_again_with_its_next_reading():
+    sending = SendingStream(offer(2, precision=None, kind="discrete"))
+    receiving = ReceivingStream()
+    messages = [sending.observe(float(second), np.array([second % 2, 1.0]))[0] for second in range(4)]
+    for message in (messages[0], messages[3]):
+        receiving.take(message, 0.0)
+    known = receiving.read(0.0)
+    assert known.value.tolist() == [1.0, 1.0]
+    assert known.bound.tolist() == [0.0, 0.0]
+    assert receiving.missed == 2
+    assert not len(receiving.missing())
+
+
+@pytest.mark.parametrize(("place", "what"), [(18, "time"), (26, "delta")])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -1e300])
+def test_a_heartbeat_with_a_time_or_delta_that_is_none_changes_nothing(place, what, number):
+    sending, receiving = SendingStream(offer()), ReceivingStream()
+    receiving.take(sending.observe(0.0, np.zeros(COUNT))[0], 0.0)
+    beat = bytearray(sending.beat(5.0)[0])
+    struct.pack_into(">d", beat, place, number)
+    with pytest.raises(UpdateError, match="a delta or a time that is none"):
+        receiving.take(bytes(beat), 5.0)
+    known = receiving.read(5.0)
+    assert (known.bound == 0.5).all()
+    assert (known.value == 0.0).all()
+    assert receiving.refused == 1
+
+
+def test_a_new_offer_of_other_sensors_does_not_give_them_the_values_of_those_before():
+    followed = FollowedStream("house", lambda: 0.0)
+    one = Offer(boot=1, sensors=("cellar", "attic"), precision=0.5)
+    followed.offered(one)
+    followed.take(SendingStream(one).observe(0.0, np.array([10.0, 30.0]))[0], 0.0)
+    assert followed["attic"].value == 30.0
+    followed.offered(replace(one, boot=2, sensors=("attic", "cellar")))
+    assert math.isnan(followed["attic"].value)
+    assert math.isinf(followed["attic"].bound)

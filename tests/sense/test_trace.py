@@ -70,5 +70,5 @@ def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, text, message):
 
 
 def test_a_missing_file_is_refused_in_one_line(tmp_path):
-    with pytest.raises(TraceError, match="this cannot be read"):
+    with pytest.raises(TraceError, match="there is no such file"):
         read_trace(tmp_path / "none.csv")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,12 +101,27 @@ def test_a_stream_that_two_filters_claim_counts_on_the_one_that_ranks_best():
 
 def test_a_flow_must_keep_the_highest_least_share_of_its_members():
     needs = {"a/x": {"min_share": 0.2}, "a/y": {"max_loss": 0.4}, "b": {"tolerance": 2}}
-    r = _routes(needs, flows=2)
+    r = held(_routes(needs, flows=2))
     assert group(r, demand(r), np.array([0, 1, 2])).least_share == pytest.approx([0.6, 1.0])
 
 
+def held(r):
+    """The same where no tolerance can be widened."""
+    return replace(r, widest=np.ones(len(r.filters)))
+
+
+def test_a_tolerance_that_may_be_widened_tenfold_leaves_a_third_whatever_a_link_loses():
+    """(10 - 1) ** -1/2 by Eq. 5; a share that is asked for besides counts too, and makes up for what is lost."""
+    needs = {"a/x": {"tolerance": 1}, "a/y": {"tolerance": 1, "min_share": 0.4}, "b": {"tolerance": 2, "max_loss": 0.1}}
+    r = _routes(needs, link={"loss": 0.2})
+    assert r.widest.tolist() == [10, 10, 10]
+    assert demand(r).least_share == pytest.approx([1 / 3, 0.5, 1.0])
+    assert demand(replace(r, widest=np.array([2.0, 5.0, 1.0]))).least_share == pytest.approx([1.0, 0.5, 1.0])
+
+
 def test_least_shares_make_up_for_what_the_link_loses():
-    r = _routes({"a/x": {"min_share": 0.4}, "a/y": {"min_share": 0.9}, "b": {"tolerance": 2}}, link={"loss": 0.2})
+    needs = {"a/x": {"min_share": 0.4}, "a/y": {"min_share": 0.9}, "b": {"tolerance": 2}}
+    r = held(_routes(needs, link={"loss": 0.2}))
     wanted = demand(r)
     assert wanted.least_share == pytest.approx([0.5, 1.0, 1.0])
     assert wanted.out_of_reach.tolist() == [False, True, False]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from firelane.scenario.generate import firedex
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan, make_plan
 from firelane.scenario.routes import Routes, routes
+from firelane.simulate import simulate
 from firelane.tune import DROP_METHODS, PRIORITY_METHODS, tune, upper_bound
 
 DROPPING = tuple(method for method in DROP_METHODS if method != "none")
@@ -40,8 +42,7 @@ PLAIN = st.builds(
 
 def _loads(r: Routes, plan: Plan) -> np.ndarray:
     """What each link carries, stream by stream, as the exchange would send it."""
-    _, priority, drop_rate = plan.per_subscription(r)
-    _, _, stream_drop = r.owners(priority, drop_rate)
+    _, _, stream_drop = r.owners(plan.per_subscription(r)[1], plan.withheld(r))
     per_byte_s, overhead_s = r.service_s()
     service_s = r.topic_mean_bytes[r.stream_topic] * per_byte_s + overhead_s
     work = r.topic_rate_hz[r.stream_topic] * service_s * (1 - stream_drop)
@@ -191,9 +192,49 @@ def test_a_scenario_without_subscribers_makes_an_empty_plan():
 
 def test_subscriptions_with_a_tolerance_are_never_dropped():
     for drops in DROPPING:
-        plan = tune(_thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 0}, "b": {}}), drops=drops)
+        r = routes(_thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 0}, "b": {}}))
+        plan = tune(replace(r, widest=np.ones(3)), drops=drops)
         assert plan.flow_drop_rate[1] == 0
+        assert plan.delta == [None, 2, None]
         assert "thin: 1 subscriptions with a tolerance are held at full rate" in plan.why
+
+
+@pytest.mark.parametrize("drops", DROPPING)
+def test_where_precision_can_give_way_it_does_and_nothing_is_dropped(drops):
+    scenario = _thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 0}, "b": {}})
+    plan = tune(scenario, drops=drops)
+    assert plan.flow_drop_rate[1] == 0
+    assert plan.delta[1] > 2
+    assert any(f"s a/y widened from 2 to {plan.delta[1]:.3g}" in line for line in plan.why)
+    loads = predict(scenario, plan).links["thin"].load
+    assert loads <= 1 - scenario.headroom + 1e-9  # as planned
+    share = (plan.delta[1] / 2 - 1) ** -0.5
+    assert predict(scenario, plan).column("success")[1] == pytest.approx(share)
+    assert predict(scenario, plan).column("drop_rate")[1] == 0
+
+
+def test_worthless_precision_is_widened_as_far_as_it_may():
+    plan = tune(_thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 0}, "b": {}}))
+    assert plan.delta[1] == pytest.approx(20)
+
+
+def test_precision_is_given_up_when_that_keeps_more_value_and_only_then():
+    """What is worth more per load keeps all it has."""
+    cheap = _thin({"a/x": {"weight": 9}, "a/y": {"tolerance": 2}, "b": {}})
+    held = replace(routes(cheap), widest=np.ones(3))
+    assert tune(cheap).promised["utility"] > tune(held).promised["utility"]
+    dear = _thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 1000}, "b": {}})
+    assert tune(dear).delta == [None, 2, None]
+
+
+def test_a_simulation_of_wider_precision_agrees_with_the_prediction():
+    scenario = _thin({"a/x": {}, "a/y": {"tolerance": 2, "weight": 0.1}, "b": {}})
+    plan = tune(scenario)
+    assert plan.delta[1] > 4
+    expected, found = predict(scenario, plan), simulate(scenario, plan, publications=200_000, seed=4)
+    for column in ("delivered_hz", "success"):
+        assert found.column(column) == pytest.approx(expected.column(column), rel=0.05)
+    assert found.column("dropped_policy")[1] == 0
 
 
 def test_what_linear_cannot_do_is_done_flat_and_told():

@@ -34,7 +34,7 @@ class Decision:
     plan: Plan
     network: Network
     priority: Ints
-    drop_rate: Floats
+    drop_rate: Floats  # what is not sent of it on purpose, also by less precision
     relaxed: tuple[str, ...]  # links whose least shares did not fit
 
     @property
@@ -71,14 +71,34 @@ def decide(
     idle = sum_by(flow, _served(routes), len(priority)) == 0
     priority[idle], drop_rate[idle] = lowest, 0.0
     np.maximum.at(priority, flow[first], _caps(network.rows, first, lowest)[first])
-    final = replace(plan, version=version, scenario_digest="", flow_priority=priority, flow_drop_rate=drop_rate)
+    delta = _deltas(plan, network, idle)
+    widened = sum(one is not None and one > asked for one, asked in zip(delta, routes.needs.tolerance, strict=True))
+    final = replace(
+        plan,
+        version=version,
+        scenario_digest="",
+        flow_priority=priority,
+        flow_drop_rate=drop_rate,
+        delta=delta,
+        promised=plan.promised | ({"widened": widened} if widened else {}),
+    )
     return Decision(
         plan=_without_twins(final, first),
         network=network,
         priority=priority[flow[first]],
-        drop_rate=drop_rate[flow[first]],
+        drop_rate=final.withheld(routes)[first],
         relaxed=links,
     )
+
+
+def _deltas(plan: Plan, network: Network, idle: Flags) -> list[float | None]:
+    """The precision of each subscription: of twins the widest, and as asked for where there is no traffic."""
+    first, asked = network.first, network.routes.needs.tolerance
+    delta = np.fmax(np.array(plan.delta, np.float64), asked)
+    delta = np.where(idle[plan.subscription_flow], asked, delta)
+    widest = delta.copy()
+    np.fmax.at(widest, first, delta)
+    return [None if np.isnan(one) else one for one in widest[first].tolist()]
 
 
 def _caps(rows: list[SeenSubscription], first: Ints, lowest: int) -> Ints:
@@ -104,10 +124,15 @@ def _tuned(network: Network) -> tuple[Plan, tuple[str, ...]]:
         fitting = relaxed(network.routes, waiting)
         plan = tune(fitting.routes)
     droppable = sum_by(plan.subscription_flow, ~waiting, len(plan.flow_id)) > 0
+    needs, widest = network.routes.needs, network.routes.widest.tolist()
     return replace(
         plan,
         flow_drop_rate=np.where(droppable, plan.flow_drop_rate, 0.0),
-        delta=[need.tolerance for need in network.routes.needs],
+        # Who has still a tolerance there gives way as the plan says; who has not waits, and with as little as it can.
+        delta=[
+            one if kept.tolerance is not None or need.tolerance is None else need.tolerance * most
+            for one, kept, need, most in zip(plan.delta, fitting.routes.needs, needs, widest, strict=True)
+        ],
         why=fitting.why + plan.why,
     ), fitting.links
 
@@ -144,7 +169,7 @@ def _by_data(live: Routes, scenario: Scenario) -> Plan:
 
 def _served(routes: Routes) -> Flags:
     """Which subscriptions have any traffic."""
-    rate_hz = routes.topic_rate_hz[routes.stream_topic[routes.claim_stream]]
+    rate_hz = routes.published_hz[routes.claim_stream]
     return sum_by(routes.claim_subscription, rate_hz, len(routes.filters)) > 0
 
 

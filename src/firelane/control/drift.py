@@ -81,7 +81,7 @@ class Expectation:
 
     def _loads(self, routes: Routes) -> Loads:
         r, classes = routes, routes.scenario.priorities
-        rate = r.topic_rate_hz[r.stream_topic]
+        rate = r.published_hz
         load = rate * r.mean_service_s()
         offered = sum_by(r.stream_lane * classes + self._class, load, len(r.lanes) * classes)
         served = sum_by(r.claim_subscription, rate[r.claim_stream], len(r.filters)) > 0

@@ -232,8 +232,9 @@ def _as_it_is(decision: Decision, old: Plan | None) -> Decision:
     """The plan in force, for the conditions that the decision was made for."""
     plan = in_force(old, decision.routes)
     assert plan is not None
-    _, priority, drop_rate = with_twins(plan, decision.routes).per_subscription(decision.routes)
-    return replace(decision, plan=plan, priority=priority, drop_rate=drop_rate)
+    full = with_twins(plan, decision.routes)
+    priority, withheld = full.per_subscription(decision.routes)[1], full.withheld(decision.routes)
+    return replace(decision, plan=plan, priority=priority, drop_rate=withheld)
 
 
 def _no_better(comparison: Comparison) -> str:

@@ -13,6 +13,7 @@
 * Several clients may be one subscriber of the scenario (`match`). A plan treats them alike, with the need of the one to
   whom it matters most, but each needs its own room on the link: all but the first are planned as twins of the first.
 * Subscriptions of QoS 1 and 2 are never dropped by rate: their least share is 1.
+* Streams of sensors are told coarser to who bears more (`network.telling`); there a tolerance can give way.
 """
 
 from __future__ import annotations

@@ -273,8 +273,8 @@ def _is_paced(observed: Observed) -> bool:
 
 
 def _drops(plan: Plan | None) -> bool:
-    """Whether a plan drops anything; it has to be replaced when no link is paced any more."""
-    return plan is not None and bool(plan.flow_drop_rate.any())
+    """Whether a plan drops anything, or precision; it has to be replaced when no link is paced any more."""
+    return plan is not None and bool(plan.flow_drop_rate.any() or plan.promised.get("widened"))
 
 
 @asynccontextmanager

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from firelane.arrays import Ints
+from firelane.arrays import Ints, sum_by
 from firelane.control.learn import LIVE, TWIN, as_scenario, overheads, seats, single, traffic
 from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
 from firelane.scenario.model import Link, Scenario
 from firelane.scenario.overhead import name_bytes
+from firelane.scenario.precision import kept_share
 from firelane.scenario.routes import Routes, routes, streams
 from firelane.scenario.utility import NeedTable
 
@@ -62,6 +63,7 @@ class Networks:
         if known is None or not known.serves(observed, base):
             known = _made(observed, base)
         carrying = _carrying(known.network.routes, traffic(observed, base, listened_s))
+        carrying = telling(carrying, observed.streams, base.exchange.sense.widen)
         network = replace(known.network, routes=carrying)
         self._known = replace(known, network=network)
         return network
@@ -101,6 +103,26 @@ def _carrying(r: Routes, topics: dict[str, SeenTopic]) -> Routes:
         source_lane=np.full(len(names), -1),
         **streams(names, r.filters, r.subscription_subscriber, r.subscription_lane, most=MOST_CLAIMS),
     )
+
+
+def telling(r: Routes, deltas: dict[str, float], widest: float) -> Routes:
+    """The same, where streams of sensors, of which these deltas are known, are told coarser to who bears more.
+
+    A tolerance can give way only where all that a subscription matches are such streams, and nobody of its name gets
+    one of them as it is.
+    """
+    tolerant = r.needs.tolerant
+    if not (deltas and tolerant.any()):
+        return replace(r, widest=np.ones(len(r.filters)), stream_told=None)
+    known = np.array([deltas.get(name, np.nan) for name in r.topics], np.float64)
+    topic = r.stream_topic[r.claim_stream]
+    good = tolerant[r.claim_subscription] & ~np.isnan(known[topic])
+    mixed = sum_by(r.claim_stream, ~good, len(r.stream_topic)) > 0
+    held = sum_by(r.claim_subscription, mixed[r.claim_stream], len(r.filters)) > 0
+    tolerance = np.full(len(r.stream_topic), np.inf)
+    np.minimum.at(tolerance, r.claim_stream, np.where(good, r.needs.tolerance[r.claim_subscription], np.inf))
+    told = np.where(mixed, 1.0, kept_share(np.maximum(tolerance / known[r.stream_topic], 1.0)))
+    return replace(r, widest=np.where(tolerant & ~held, widest, 1.0), stream_told=told)
 
 
 def bounded_routes(scenario: Scenario) -> Routes:

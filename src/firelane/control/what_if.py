@@ -30,8 +30,9 @@ class Change:
 
 def given(plan: Plan, network: Network) -> Decision:
     """A plan that somebody made, as it would be for what is live."""
-    _, priority, drop_rate = with_twins(plan, network.routes).per_subscription(network.routes)
-    return Decision(plan=plan, network=network, priority=priority, drop_rate=drop_rate, relaxed=())
+    full = with_twins(plan, network.routes)
+    priority, withheld = full.per_subscription(network.routes)[1], full.withheld(network.routes)
+    return Decision(plan=plan, network=network, priority=priority, drop_rate=withheld, relaxed=())
 
 
 def foreseen(network: Routes, plan: Plan | None) -> Metrics:
@@ -71,7 +72,8 @@ def changes(decision: Decision, before: Plan | None, most: int) -> tuple[int, li
     network = decision.routes
     if before is None:
         before = replace(decision.plan, subscriber=[], filter=[], subscription_flow=np.empty(0, np.int64), delta=[])
-    _, priority, drop_rate = with_twins(before, network).per_subscription(network)
+    before = with_twins(before, network)
+    priority, drop_rate = before.per_subscription(network)[1], before.withheld(network)
     moved, dropped = decision.priority - priority, decision.drop_rate - drop_rate
     alone = decision.network.first == np.arange(len(priority))
     different = np.flatnonzero(alone & ((moved != 0) | (np.abs(dropped) > SAME_DROP_RATE)))

@@ -14,6 +14,7 @@ LAST_DOMAIN = 230  # beyond it the standard's port numbers do not fit 16 bits
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 0.5, 3600.0
 SIGNS_OF_LIFE = 4  # announcements in a lease: over a lossy link others are found, and kept, by those that arrive
 MOST_HERE = 64  # participants of a domain on one machine, if multicast does not find them
+ASK_AFTER_MS, ASK_AGAIN_MS = 10, 100  # for what is missing: the library waits longer, which adds up (docs/dds.md)
 UNCONFIRMED_BYTES = 4_000_000  # what a reliable writer keeps for readers that have not confirmed it
 LARGEST_SAMPLE_BYTES = 1_000_000
 
@@ -62,6 +63,7 @@ class Network:
             f"<LeaseDuration>{self.lease_s:g} s</LeaseDuration>"
             f"<SPDPInterval>{self.lease_s / SIGNS_OF_LIFE:g} s</SPDPInterval></Discovery>"
             f"<Internal><MaxSampleSize>{LARGEST_SAMPLE_BYTES} B</MaxSampleSize>"
+            f"<NackDelay>{ASK_AFTER_MS} ms</NackDelay><AutoReschedNackDelay>{ASK_AGAIN_MS} ms</AutoReschedNackDelay>"
             f"<Watermarks><WhcHigh>{UNCONFIRMED_BYTES} B</WhcHigh><WhcHighInit>{UNCONFIRMED_BYTES} B</WhcHighInit>"
             "<WhcAdaptive>false</WhcAdaptive></Watermarks>"
             f"<Test><XmitLossiness>{round(self.loss * 1000)}</XmitLossiness></Test></Internal>"

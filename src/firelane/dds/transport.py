@@ -70,7 +70,7 @@ class DdsTransport:
         self._participant = Participant(domain, network)
         self._inbox = Inbox(self._participant, most=most_waiting)
         self._writers: dict[str, Writer] = {}
-        self._subscriptions: list[Subscription] = []
+        self.subscriptions: list[Subscription] = []
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Self:
@@ -81,7 +81,7 @@ class DdsTransport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for subscription in [*self._subscriptions]:
+        for subscription in [*self.subscriptions]:
             self.unsubscribe(subscription)
         for writer in self._writers.values():
             writer.close()
@@ -92,11 +92,7 @@ class DdsTransport:
         """Let subscribers find the stream before its first update: those that come sooner than they miss it."""
         self._writer(stream)
 
-    async def send(self, stream: str, payload: bytes) -> None:
-        """Send a stream's message to its subscribers; what there is no room for is counted (`sent(stream).refused`)."""
-        self.send_nowait(stream, payload)
-
-    def send_nowait(self, stream: str, payload: bytes) -> bool:
+    def send(self, stream: str, payload: bytes) -> bool:
         """Send a stream's message to its subscribers; False, and counted, if there is no room for it."""
         if len(payload) > self.most_bytes:
             raise DdsError(f"{len(payload)} bytes are too many for a message; this transport takes {self.most_bytes}")
@@ -109,12 +105,12 @@ class DdsTransport:
         """
         reader = Reader(self._participant, TOPIC, reliable=self.reliable, partitions=partitions_for(pattern))
         intake = self._inbox.add(reader, partial(_sort, pattern, got, gone))
-        self._subscriptions.append(Subscription(pattern, reader, intake))
-        return self._subscriptions[-1]
+        self.subscriptions.append(Subscription(pattern, reader, intake))
+        return self.subscriptions[-1]
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Deliver no more of it than what already waits."""
-        self._subscriptions.remove(subscription)
+        self.subscriptions.remove(subscription)
         self._inbox.remove(subscription.intake)
         subscription.reader.close()
 

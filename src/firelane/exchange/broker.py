@@ -182,7 +182,7 @@ class Broker:
                 self._resume(connection, now)  # and if the log still takes nothing, it is stalled again
         if len(self._connects) > 10_000:
             self._connects.clear()
-        if self.streams.followed or self.streams.ended:
+        if self.streams.ready and (self.streams.followed or self.streams.ended):
             granting.tend(self, now)
 
     def clean(self) -> bool:

@@ -193,6 +193,7 @@ class Lane:
         "reliable",
         "replay",
         "session",
+        "share",
         "suppressed",
         "threshold",
         "topics",
@@ -229,6 +230,7 @@ class Lane:
         self.merged = 0  # carried by another lane of the same session
         self.unmerged = 0  # of these: dropped there on purpose
         self.suppressed = 0  # updates of sensors that it need not be sent
+        self.share = 1.0  # of the updates that it would get at its tolerance, what a wider delta leaves, about
         self.bytes = 0
         self.dropped = [0] * len(Dropped)
         self.delays_s = array("d")  # of the last few, until they are counted

@@ -31,8 +31,8 @@ _NONE = np.zeros(BUCKETS, np.uint32)
 _NO_BUCKETS = np.zeros(0, np.uint32)
 _GROWING = np.array([[0], [1], [2], [3], [4], [5], [7]])  # the rows of counts that grow; the others say how it is now
 
-# subscriber, filter, need, drop_rate, counts, dropped, delay_s, histogram
-Note = tuple[str, str, Need, float, tuple[int, ...], list[int], float, npt.NDArray[np.uint32]]
+# subscriber, filter, need, drop_rate, share, counts, dropped, delay_s, histogram
+Note = tuple[str, str, Need, float, float, tuple[int, ...], list[int], float, npt.NDArray[np.uint32]]
 
 
 class Tally:
@@ -145,7 +145,7 @@ class Measuring:
         dropped = [now - before for now, before in zip(lane.dropped, one.dropped, strict=True)]
         delays = _NONE if one.histogram is None else one.histogram.copy()
         return (
-            lane.session.name, lane.filter, lane.need, lane.drop_rate, counts, dropped, one.delay_s,
+            lane.session.name, lane.filter, lane.need, lane.drop_rate, lane.share, counts, dropped, one.delay_s,
             delays if histogram else _NO_BUCKETS,
         )  # fmt: skip
 
@@ -167,6 +167,7 @@ class Reading:
     filters: list[str]
     needs: list[Need]
     drop_rates: npt.NDArray[np.float64]
+    shares: npt.NDArray[np.float64]  # of what would be due at the precision asked for, what is due
     counts: npt.NDArray[np.int64]  # a row for each of due, delivered, ..., see Measuring.read
     dropped: npt.NDArray[np.int64]  # a row for each lane
     delays_s: npt.NDArray[np.float64]  # sums
@@ -181,9 +182,12 @@ class Reading:
 
     @property
     def success(self) -> npt.NDArray[np.float64]:
-        """The share of them that arrived, whichever of the subscriber's filters carried them."""
+        """The share of them that arrived, whichever of the subscriber's filters carried them.
+
+        What need not be sent of sensors, as a plan has widened their precision, has not arrived.
+        """
         _, delivered, _, merged, unmerged, *_ = self.counts
-        return _ratio(delivered + merged - unmerged, self.settled)
+        return _ratio(delivered + merged - unmerged, self.settled) * self.shares
 
     @property
     def timed(self) -> npt.NDArray[np.int64]:
@@ -245,7 +249,7 @@ class Reading:
             "priority": klass,
             "drop_rate": self.drop_rates,
             "stable": self.dropped[:, Dropped.OVERFLOW] == 0,
-            "offered_hz": (due + merged) / self.window_s,
+            "offered_hz": (due / self.shares + merged) / self.window_s,
             "delivered_hz": delivered / self.window_s,
             "success": self.success,
             "delay_mean_s": self.delay_mean_s,
@@ -266,8 +270,8 @@ class Reading:
 def _reading(
     name: str, version: int | None, began_wall_s: float, window_s: float, notes: list[Note], links: dict[str, LinkLoad]
 ) -> Reading:
-    subscribers, filters, needs, drop_rates, counts, dropped, delays_s, histograms = (
-        zip(*notes, strict=True) if notes else ((),) * 8
+    subscribers, filters, needs, drop_rates, shares, counts, dropped, delays_s, histograms = (
+        zip(*notes, strict=True) if notes else ((),) * 9
     )
     rows = len(notes)
     return Reading(
@@ -279,6 +283,7 @@ def _reading(
         filters=list(filters),
         needs=list(needs),
         drop_rates=np.array(drop_rates, float),
+        shares=np.array(shares, float),
         counts=np.array(counts, np.int64).reshape(rows, COUNTS).T,
         dropped=np.array(dropped, np.int64).reshape(rows, len(Dropped)),
         delays_s=np.array(delays_s, float),
@@ -295,6 +300,7 @@ def _joined(parts: list[Reading]) -> Reading:
         filters=[name for one in parts for name in one.filters],
         needs=[need for one in parts for need in one.needs],
         drop_rates=np.concatenate([one.drop_rates for one in parts]),
+        shares=np.concatenate([one.shares for one in parts]),
         counts=np.concatenate([one.counts for one in parts], axis=1),
         dropped=np.concatenate([one.dropped for one in parts]),
         delays_s=np.concatenate([one.delays_s for one in parts]),

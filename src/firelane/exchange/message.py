@@ -96,8 +96,9 @@ class Message:
         """The properties of one copy: the time it has left (MQTT-3.3.2-6), its subscriptions' identifiers, an alias."""
         extra = b""
         if self.expires_at != NEVER:
-            left_s = math.ceil(self.expires_at - now)  # a rounding error more than it was sent with is no more
-            extra = self._expiry(max(0, min(left_s, self.expiry_s)))
+            left_s = math.ceil(self.expires_at - now)
+            sent_with_s = self.expiry_s or left_s  # which the log does not know; a rounding error more is no more
+            extra = self._expiry(max(0, min(left_s, sent_with_s)))
         for identifier in identifiers:
             extra += b"\x0b" + variable(identifier)
         if alias:

@@ -48,4 +48,5 @@ class Observed:
     subscriptions: tuple[SeenSubscription, ...]
     links: dict[str, Link]  # with the bandwidth that they are known to have
     bandwidths: dict[str, SeenBandwidth] = field(default_factory=dict)  # of those that have one and are in use
+    streams: dict[str, float] = field(default_factory=dict)  # of sensors, that can be told coarser: delta by topic
     changed: int  # grows whenever subscriptions, needs or links change

@@ -31,6 +31,7 @@ from firelane.exchange.upstream import Bridge
 from firelane.scenario.model import Need, Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
+from firelane.sense.warm import warm_up
 
 SEGMENT_BYTES = 16_000_000
 RECORD_EVERY_S = 1.0
@@ -88,6 +89,7 @@ class Exchange:
             subscriptions=live.subscriptions,
             links=dict(live.links),
             bandwidths=live.bandwidths(),
+            streams=broker.streams.deltas(),
             changed=broker.changed,
         )
 
@@ -184,6 +186,7 @@ async def running(
     with Log.open(folder, cap_bytes=settings.limits.log_bytes, segment_bytes=SEGMENT_BYTES, sync=durable) as log:
         now = time.monotonic()
         broker = Broker(scenario, Journal(log, durable=durable, wall_ahead_s=time.time() - now))
+        broker.streams.ready = False
         broker.recover(now)
         _report(log, tell)
         server = Server(broker, Passwords(settings.users), tell)
@@ -246,6 +249,7 @@ async def _record(exchange: Exchange) -> None:
 def _beside(
     exchange: Exchange, settings: ExchangeSettings, tell: Callable[[str], None]
 ) -> Iterator[Coroutine[None, None, None]]:
+    yield _follow_streams(exchange)
     if settings.system_interval_s:
         yield _publish_system(exchange)
     if settings.upstream is not None:
@@ -315,6 +319,17 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 def _why(problem: OSError) -> str:
     reason: str | None = getattr(problem, "reason", None)
     return reason or problem.strerror or str(problem)
+
+
+async def _follow_streams(exchange: Exchange) -> None:
+    """Load the machine code of sensors' models once there is a stream, which takes too long for others to wait for."""
+    streams, offered = exchange.broker.streams, asyncio.Event()
+    streams.on_offer = offered.set
+    if not streams.followed:
+        await offered.wait()
+    await asyncio.to_thread(warm_up)
+    streams.begin()
+    exchange.server.settle()
 
 
 async def _publish_system(exchange: Exchange) -> None:

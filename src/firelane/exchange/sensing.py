@@ -76,8 +76,7 @@ def _load(broker: Broker, session: Session, topic: str, payload: bytes, now: flo
     except OfferError:
         broker.streams.refused["load"] += 1
         raise
-    user = session.identity.user
-    if _copy(broker, stream, session) is None or not stream.loads.heard(session.client_id, user, signal.load, now):
+    if _copy(broker, stream, session) is None or not stream.hear(session, signal.load, now):
         broker.streams.refused["load"] += 1
     return NOBODY
 

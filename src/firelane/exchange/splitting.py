@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from firelane.exchange.coarser import Coarser
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.stream import Split, Stream
+from firelane.scenario.precision import WORTH_IT, kept_share
 
 if TYPE_CHECKING:
     from firelane.exchange.streams import Streams
 
-WORTH_IT = 2.0  # times the stream's delta: below, as much would have to be sent as there is
+LEAST_HELD = 50  # sensors that a stream of somebody's own counts for, as it takes room and time with one, too
 
 
 def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
@@ -24,9 +25,12 @@ def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
     direct, coarse, left = [], [], []
     here = {copy.session for copy in route.copies}
     for session in [one for one in stream.coarse if one not in here]:
-        stream.suppressed += stream.coarse.pop(session).suppressed
+        over = stream.coarse.pop(session)
+        over.let_go()
+        stream.suppressed += over.suppressed
     for copy, bound in bounds.items():
         coarser = _own(streams, stream, copy, bound) if bound is not None else None
+        _note_share(stream, copy, bound if coarser is not None else None)
         if coarser is not None:
             coarse.append(coarser)
             continue
@@ -56,7 +60,7 @@ def _bound(stream: Stream, copy: Copy) -> float | None:
 def _own(streams: Streams, stream: Stream, copy: Copy, bound: float) -> Coarser | None:
     coarser = stream.coarse.get(copy.session)
     if coarser is None:
-        if len(stream) > streams.room:
+        if max(len(stream), LEAST_HELD) > streams.room:
             streams.crowded += 1
             streams.tell_once(
                 "crowded",
@@ -68,3 +72,12 @@ def _own(streams: Streams, stream: Stream, copy: Copy, bound: float) -> Coarser 
     coarser.recoding.aim(bound)
     coarser.carry(copy)
     return coarser
+
+
+def _note_share(stream: Stream, copy: Copy, bound: float | None) -> None:
+    """Note what is left of a subscription's updates, if its delta is wider than it asked for."""
+    tolerances = [lane.need.tolerance for lane in copy.lanes if lane.need.tolerance is not None]
+    asked = max(stream.delta, min(tolerances, default=stream.delta))
+    share = 1.0 if bound is None or bound <= asked else float(kept_share(bound / asked))
+    for lane in copy.lanes:
+        lane.share = share

@@ -8,6 +8,7 @@ what it offers, and who lacks a state asks the publisher.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from firelane.arrays import Ints
@@ -15,7 +16,7 @@ from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
-from firelane.exchange.splitting import split_up
+from firelane.exchange.splitting import LEAST_HELD, split_up
 from firelane.exchange.stream import Split, Stream
 from firelane.exchange.traffic import Seen
 from firelane.mqtt import TopicTree
@@ -29,8 +30,14 @@ if TYPE_CHECKING:
 
 SHARE = 4  # of all there is room for, one client gets a part
 MOST_NEWS = 100
+REFUSED = ("offer", "load", "resync", "foreign")  # what may not be heeded: the last, messages of others on its topic
 BEAT = 0.9  # of a heartbeat without a word to somebody, after which there is one
 _PROPERTIES = without_length(write_properties({"content_type": CONTENT_TYPE}))
+
+
+def _held(stream: Stream) -> int:
+    """How many sensors a stream counts for: its own, and those of the streams made of it, each some at least."""
+    return len(stream) + max(len(stream), LEAST_HELD) * len(stream.coarse)
 
 
 class Streams:
@@ -46,12 +53,19 @@ class Streams:
         self.ended: list[str] = []  # whose grants are to be taken back
         self._news: list[str] = []
         self._told: set[str] = set()
+        self.ready = True  # or the models' machine code is yet to be loaded, and streams pass like any topic meanwhile
+        self.on_offer: Callable[[], None] = lambda: None  # called when there is a new one
 
     # ---- what is followed
 
     def find(self, topic: str) -> Stream | None:
         """A stream that is followed."""
         return self.followed.get(topic.encode())
+
+    def deltas(self) -> dict[str, float]:
+        """The precision that each stream that can be told coarser has to keep."""
+        continuous = (one for one in self.followed.values() if not one.offer.discrete)
+        return {one.topic: max(one.delta, one.tightest or 0.0) for one in continuous}
 
     def offer(self, topic: str, offer: Offer, session: Session | None) -> None:
         """A stream is offered: follow it, or go on with it."""
@@ -72,11 +86,20 @@ class Streams:
         else:
             self.followed[name] = Stream(topic, offer, owner)
             self._topics.add(topic, name)
-            self._broker.routes.set_apart(name)
+            if self.ready:
+                self._broker.routes.set_apart(name)
+            self.on_offer()
         self._broker.changed += 1
         stream = self.followed[name]
         stream.split = None
         stream.listen(self._broker.settings.sense)
+
+    def begin(self) -> None:
+        """Follow what passed like any topic so far; what its sensors read is asked for."""
+        self.ready = True
+        for name, stream in self.followed.items():
+            self._broker.routes.set_apart(name)
+            stream.lacking[:] = stream.lacks = True
 
     def end(self, topic: str) -> None:
         """A stream is no more."""
@@ -86,6 +109,8 @@ class Streams:
             self._topics.remove(topic)
             self._broker.routes.set_back(name)
             self._broker.changed += 1
+            for coarser in stream.coarse.values():
+                coarser.let_go()
             if stream.grant is not None:
                 self.ended.append(topic)
 
@@ -98,7 +123,8 @@ class Streams:
         """Whether there is, and its owner has not more than its share."""
         limits, count = self._broker.limits, len(offer.sensors)
         others = [one for one in self.followed.values() if one is not instead_of]
-        if len(others) >= limits.streams or count > self.room - (len(instead_of) if instead_of is not None else 0):
+        freed = 0 if instead_of is None else _held(instead_of)
+        if len(others) >= limits.streams or count > self.room + freed:
             return False
         own = [one for one in others if one.owner == owner and owner is not None]
         most_streams, most_sensors = (max(1, most // SHARE) for most in (limits.streams, limits.stream_sensors))
@@ -107,8 +133,7 @@ class Streams:
     @property
     def room(self) -> int:
         """How many sensors more can be followed, or told to somebody of its own."""
-        held = sum(len(one) * (1 + len(one.coarse)) for one in self.followed.values())
-        return self._broker.limits.stream_sensors - held
+        return self._broker.limits.stream_sensors - sum(map(_held, self.followed.values()))
 
     def _check_owner(self, stream: Stream, session: Session | None) -> None:
         if self.foreign(stream, session):
@@ -135,6 +160,9 @@ class Streams:
     def pass_on(self, message: Message, route: Route, now: float) -> Route:
         """Take in a message of a stream and tell those who get one of their own; returns the others."""
         stream = self.followed[message.topic]
+        if self.foreign(stream, message.publisher):  # the will of somebody else
+            self.refused["foreign"] += 1
+            return Route(route.text, route.seen, (), ())
         batch = stream.read(message.payload, now)
         stream.speaker, stream.qos = message.publisher, message.qos
         if stream.owner is None and message.publisher is not None and batch is not None:
@@ -235,6 +263,7 @@ class Streams:
             again = coarser.recoding.bank.whole(sensors[stream.sure[sensors]])
             self._tell_anew(coarser, again, stream.clock.theirs(now), now)
         stream.lacking[sensors] |= ~stream.sure[sensors]
+        stream.lacks = True
 
     def _deliver(self, stream: Stream, payload: bytes, route: Route, now: float) -> None:
         broker = self._broker
@@ -250,7 +279,10 @@ class Streams:
         largest = self._broker.limits.packet_bytes
         if connection is not None:
             largest = min(largest, connection.largest_out)
-        return max(LEAST_BYTES, largest - len(stream.name) - SPARE_BYTES)
+        most = largest - len(stream.name) - SPARE_BYTES
+        if connection is not None and connection.gate is not None:
+            most = min(most, connection.gate.most_bytes)
+        return max(LEAST_BYTES, most)
 
     # ---- what an operator is told
 

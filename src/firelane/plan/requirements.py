@@ -189,9 +189,7 @@ def _most_drop(routes: Routes, group: Ints, count: int, bounds: tuple[Requiremen
     """The drop rate at which the first bound on loss of each category is just kept; what links lose counts too."""
     gain = 1 - np.array([lane.link.loss for lane in routes.lanes])[routes.subscription_lane]
     reach = upstream(routes).reach(routes) * gain
-    due_hz = sum_by(
-        routes.claim_subscription, routes.topic_rate_hz[routes.stream_topic][routes.claim_stream], len(reach)
-    )
+    due_hz = sum_by(routes.claim_subscription, routes.published_hz[routes.claim_stream], len(reach))
     most = np.full(count, np.nan)
     for one in bounds:
         if one.kind == "loss":

@@ -80,7 +80,7 @@ def many_plans(routes: Routes, group: Ints) -> ManyPlans:
         lane_start=_starts(np.bincount(r.stream_lane, minlength=len(r.lanes))),
         topic=r.stream_topic[order],
         rate_hz=before.stream_rate_hz[order],
-        published_hz=r.topic_rate_hz[r.stream_topic][order],
+        published_hz=r.published_hz[order],
         service_s=service[order],
         second_s2=second[order],
         before_s=(before_s + propagation)[order],

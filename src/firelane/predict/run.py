@@ -52,16 +52,18 @@ class _Prediction:
 
     def metrics(self, plan: Plan | None) -> Metrics:
         r = self.routes
-        flow, priority, drop_rate = (plan or plain_plan(r)).per_subscription(r)
-        owner, klass, drop = r.owners(priority, drop_rate)
+        plan_or_plain = plan or plain_plan(r)
+        flow, priority, drop_rate = plan_or_plain.per_subscription(r)
+        owner, klass, drop = r.owners(priority, plan_or_plain.withheld(r))
         rate = self.before.stream_rate_hz * (1 - drop)
         load = r.class_load(rate, klass)
-        stages = self._stages(rate, 1 - drop, klass)
+        kept = 1 - drop if r.stream_told is None else (1 - drop) * r.stream_told
+        stages = self._stages(rate, kept, klass)
         loss = np.array([lane.link.loss for lane in r.lanes])[r.stream_lane]
         delivered = rate * queues.served_share(load)[r.stream_lane, klass] * (1 - loss)
         delay = stages["broker_in"] + stages["broker_out"] + stages["switch"] + stages["link"]
         self._note(delay, rate)
-        columns = self._columns(owner, r.topic_rate_hz[r.stream_topic], delivered, delay)
+        columns = self._columns(owner, r.published_hz, delivered, delay)
         return make_metrics(
             r,
             plan,

@@ -19,6 +19,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.errors import PlanError
 from firelane.scenario.model import MOST_PRIORITIES, Scenario
+from firelane.scenario.precision import kept_share
 from firelane.scenario.routes import Routes
 from firelane.scenario.save import write_whole
 
@@ -69,7 +70,22 @@ class Plan:
                 f"the plan uses priority {priority.max()}, but the scenario has classes 0 to {lowest}; "
                 "raise priorities or make a new plan with `firelane tune`"
             )
-        return ids[flow], priority[flow], drop_rate[flow]
+        dropped = np.where(routes.needs.tolerant, 0.0, drop_rate[flow])  # precision gives way instead
+        return ids[flow], priority[flow], dropped
+
+    def withheld(self, routes: Routes) -> Floats:
+        """The share of each subscription's messages that is not sent on purpose: dropped, or not needed as its sensors
+        are told with less precision than it asked for.
+        """
+        dropped = self.per_subscription(routes)[2]
+        some = np.flatnonzero(routes.widest > 1.0)
+        if not len(some):
+            return dropped
+        found = self._rows(routes)[some]
+        delta = np.array([self.delta[row] if row >= 0 else None for row in found.tolist()], np.float64)
+        factor = np.nan_to_num(delta / routes.needs.tolerance[some], nan=1.0, posinf=1.0)
+        dropped[some] = 1.0 - kept_share(np.minimum(factor, routes.widest[some]))
+        return dropped
 
     def _rows(self, routes: Routes) -> Ints:
         """Where each subscription of the routes is in the plan, -1 if nowhere."""
@@ -238,8 +254,10 @@ def make_plan(
     why: tuple[str, ...] = (),
     version: int = 1,
     digest: str | None = None,
+    delta: list[float | None] | None = None,
 ) -> Plan:
-    """A plan for all subscriptions of the routes, in their order; `digest` is by default the scenario's."""
+    """A plan for all subscriptions of the routes, in their order; `digest` is by default the scenario's, `delta` what
+    was asked for."""
     flow_owner = np.empty(len(flow_priority), np.int64)
     flow_owner[subscription_flow] = routes.subscription_subscriber
     names = routes.subscribers
@@ -260,7 +278,7 @@ def make_plan(
         subscriber=[names[i] for i in routes.subscription_subscriber.tolist()],
         filter=routes.filters,
         subscription_flow=subscription_flow,
-        delta=[None if need.tolerance is None else need.tolerance for need in routes.needs],
+        delta=[need.tolerance for need in routes.needs] if delta is None else delta,
         promised=promised or {},
         why=why,
     )

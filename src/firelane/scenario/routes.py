@@ -58,11 +58,21 @@ class Routes:
     stream_lane: Ints
     claim_stream: Ints
     claim_subscription: Ints
+    # Sensors: by which factor the tolerance of each subscription may be widened at most (1: not at all), and how much
+    # of its topic each stream is told of at its tolerance (None: all).
+    widest: Floats
+    stream_told: Floats | None = None
 
     @property
     def topic_rate_hz(self) -> Floats:
         """Publications per second of each topic, over all publishers."""
         return sum_by(self.source_topic, self.source_rate_hz, len(self.topics))
+
+    @property
+    def published_hz(self) -> Floats:
+        """Per stream: messages a second that its subscriber is to get."""
+        rate_hz = self.topic_rate_hz[self.stream_topic]
+        return rate_hz if self.stream_told is None else rate_hz * self.stream_told
 
     def service_s(self) -> tuple[Floats, Floats]:
         """Per stream: seconds per payload byte on its lane, and seconds of overhead per message."""
@@ -143,6 +153,7 @@ def routes(scenario: Scenario, *, most_claims: int | None = None) -> Routes:
         subscribers=list(scenario.subscribers),
         lanes=lanes,
         **subscriptions,
+        widest=np.where(subscriptions["needs"].tolerant, scenario.exchange.sense.widen, 1.0),
         **streams(scenario.topics, *who, most=most_claims),
     )
 

@@ -1,7 +1,7 @@
 """How the live exchange is run: who may do what, limits, listeners, the broker upstream (`exchange:` of a scenario).
 
-Nothing here changes what is predicted or planned from a file, and the secrets never leave it: not in a message, not in
-a digest.
+Nothing here changes what is predicted or planned from a file, but for how far precision may be widened (`sense.widen`).
+The secrets never leave it: not in a message, not in a digest.
 """
 
 from __future__ import annotations

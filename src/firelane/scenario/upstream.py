@@ -36,8 +36,7 @@ class Upstream:
 
     def reach(self, routes: Routes) -> Floats:
         """The share of each subscription's messages that gets as far as its drop filter."""
-        published = routes.topic_rate_hz[routes.stream_topic]
-        return routes.claimed_share(self.stream_rate_hz, published)
+        return routes.claimed_share(self.stream_rate_hz, routes.published_hz)
 
 
 def upstream(routes: Routes) -> Upstream:
@@ -48,6 +47,8 @@ def upstream(routes: Routes) -> Upstream:
     arriving_hz = sum_by(r.source_topic, source_hz, len(r.topics))
     broker_in_hz = float(arriving_hz.sum())
     rate = arriving_hz[r.stream_topic] * _through(broker_in_hz / input_hz if input_hz else 0.0)
+    if r.stream_told is not None:
+        rate = rate * r.stream_told
     broker_out_hz = sum_by(r.stream_subscriber, rate, len(r.subscribers))
     out_load = broker_out_hz / output_hz if output_hz else np.zeros(len(r.subscribers))
     switch_in_hz = rate * _through(out_load)[r.stream_subscriber]

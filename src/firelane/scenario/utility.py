@@ -94,6 +94,11 @@ class NeedTable(tuple[Need, ...]):
         return np.array([need.tolerance is not None for need in self], np.bool_)
 
     @cached_property
+    def tolerance(self) -> Floats:
+        """The tolerances; NaN without one."""
+        return np.array([np.nan if need.tolerance is None else need.tolerance for need in self], np.float64)
+
+    @cached_property
     def max_delay_s(self) -> Floats:
         """The bound on the mean delay; infinite without one."""
         return np.array([np.inf if need.max_delay_s is None else need.max_delay_s for need in self], np.float64)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from firelane.arrays import Floats
-from firelane.client import Client, address
+from firelane.client import PORTS, Client, address
 from firelane.datagrams.client import PORT, DatagramClient
 from firelane.sense.bank import AUTO
 from firelane.sense.load import ProcessorLoad
@@ -30,6 +30,7 @@ def connection(broker: str, tell: Callable[[str], None]) -> Client | DatagramCli
     if broker.startswith(SN):
         host, port, _ = address(broker, {SN.removesuffix("://"): PORT})
         return DatagramClient(host, port, tell=tell)
+    address(broker, PORTS | {SN.removesuffix("://"): PORT})  # so that what is none is told of all kinds
     return Client(broker, tell=tell)
 
 

@@ -76,8 +76,9 @@ class Carrier(Protocol):
     most_bytes: int
     reliable: bool
 
-    async def send(self, stream: str, payload: bytes) -> None:
-        """Send a message."""
+    def send(self, stream: str, payload: bytes) -> bool:
+        """Send a message; False if there is no room for it."""
+        ...
 
 
 Send = Callable[[str, bytes], Awaitable[None]]
@@ -148,16 +149,19 @@ class SensorPublisher:
         carrier: Carrier | None = None,
         control: Control | None = None,
         load: Load | None = None,
+        look_every_s: float = ANSWER_EVERY_S,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.streams: dict[str, PublishedStream] = {}
+        self.dropped = 0  # messages that the carrier had no room for
         self._messenger = messenger
         self._carrier = carrier
         self.control = control
         self._load = load
         self._own_target = control.target if control is not None else None
         self._way = carrier or messenger  # of updates
+        self._look_every_s = look_every_s  # at the latest, for what is to be done now and then
         self._clock = clock
         self._tell = tell
         self._wake = asyncio.Event()
@@ -230,7 +234,7 @@ class SensorPublisher:
 
     async def _carry(self, topic: str, payload: bytes) -> None:
         assert self._carrier is not None
-        await self._carrier.send(topic, payload)
+        self.dropped += not self._carrier.send(topic, payload)
         self._count(payload)
 
     def _count(self, payload: bytes) -> None:
@@ -268,7 +272,7 @@ class SensorPublisher:
                 pause_s = min(pause_s, self.control.period_s / 20)
             self._wake.clear()
             try:
-                async with asyncio.timeout(min(pause_s, ANSWER_EVERY_S)):
+                async with asyncio.timeout(min(pause_s, self._look_every_s)):
                     await self._wake.wait()
             except TimeoutError:
                 pass

@@ -89,7 +89,7 @@ class ReceivingStream:
 
     def _begin(self, sensors: int) -> None:
         self.bank = ModelBank(sensors)
-        self.suspect: Flags = np.zeros(sensors, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.ones(sensors, np.bool_)  # an update of theirs may have been lost
         self.gone: Flags = np.zeros(sensors, np.bool_)
         self.told: Ints = np.zeros(sensors, np.int64)  # updates taken of each
         self._past: Floats = np.zeros((self._history, sensors, 2))  # time and value, in a ring that fills as needed
@@ -147,7 +147,7 @@ class ReceivingStream:
         self._heard_s, self._latest_s = now, max(self._latest_s, batch.time_s)
         if not late:
             self._take_word(batch)
-        return self._follow(batch.updates, late=late)
+        return self._follow(batch.updates, late=late, discrete=batch.discrete)
 
     def _is_outdated(self, batch: Batch) -> bool:
         """Whether a message is of a publisher's life before this one, or was told before the stream was told anew."""
@@ -163,7 +163,7 @@ class ReceivingStream:
             self.gone[:] = False
         self.gone[batch.gone] = True
 
-    def _follow(self, updates: Updates, *, late: bool) -> Updates:
+    def _follow(self, updates: Updates, *, late: bool, discrete: bool) -> Updates:
         bank = self.bank
         first = bank.sequence[updates.sensor] == 0
         usable = updates.pick(~first | updates.whole)
@@ -174,6 +174,8 @@ class ReceivingStream:
             self.suspect[updates.sensor] = True
             self.refused += 1
             raise
+        if discrete:  # one reading says it all
+            bank.in_step[usable.sensor] = True
         new = usable.pick(usable.sequence > before[usable.sensor])
         if late:
             self.suspect[new.sensor] = True  # who knows what was in those that overtook it

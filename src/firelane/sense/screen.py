@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -67,12 +68,12 @@ class StreamsScreen:
     def show(self, sensors: SensorSubscriber, now: float) -> None:
         """How they are now."""
         if not self._quiet:
-            self._last = streams_table(sensors, now)
+            self._last = streams_table(sensors, now, most_topic=max(20, self._console.width // 3))
             if self._console.is_terminal:
                 self._live.update(self._last, refresh=True)
 
 
-def streams_table(sensors: SensorSubscriber, now: float) -> Table:
+def streams_table(sensors: SensorSubscriber, now: float, *, most_topic: int = 40) -> Table:
     """A row per stream: how it is, and what its first sensors read now."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, expand=True)
     for heading in ("stream", "sensors", "within", "updates", "missed", "state"):
@@ -81,10 +82,17 @@ def streams_table(sensors: SensorSubscriber, now: float) -> Table:
     for topic in sorted(sensors.streams)[:MOST_STREAMS]:
         stream = sensors.streams[topic]
         table.add_row(
-            printable(topic), f"{len(stream):,}", f"{stream.delta:g}", f"{stream.updates:,}", f"{stream.missed:,}",
-            _state(stream, now), _values(stream, now),
+            _shortened(printable(topic), most_topic), f"{len(stream):,}", f"{stream.delta:g}", f"{stream.updates:,}",
+            f"{stream.missed:,}", _state(stream, now), _values(stream, now),
         )  # fmt: skip
+    if not sensors.streams:
+        table.add_row("none offered yet")
     return table
+
+
+def _shortened(topic: str, most: int) -> str:
+    """A topic without its middle, if it is long."""
+    return topic if len(topic) <= most else f"{topic[: most // 2]}…{topic[len(topic) - (most - 1) // 2 :]}"
 
 
 def _state(stream: FollowedStream, now: float) -> str:
@@ -103,4 +111,7 @@ def _values(stream: FollowedStream, now: float, most: int = 4) -> str:
     known = stream.read(now)
     pairs = list(zip(stream.names, known.value.tolist(), strict=True))[:most]
     more = " ..." if len(known.value) > most else ""
-    return "  ".join(f"{printable(name)} {value:.5g}" for name, value in pairs) + more
+    told = (
+        f"{printable(name)} {value:.5g}" if math.isfinite(value) else f"{printable(name)} ?" for name, value in pairs
+    )
+    return "  ".join(told) + more

@@ -42,7 +42,7 @@ BUFFER = 10_000  # messages that wait to be taken in
 MOST_STREAMS = 10_000
 MOST_SENSORS = 1_000_000  # of all streams together
 LEAVE_S = 1.0  # that a goodbye may take
-ASK_AFTER_S, LONGEST_ASK_S = 0.2, 30.0  # what is missing may be under way
+ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
 
@@ -59,6 +59,8 @@ class Carrier(Protocol):
 
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
+
+    most_bytes: int  # of a message
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
         """Send a message."""
@@ -101,7 +103,7 @@ class FollowedStream(ReceivingStream):
         self._now = clock
         self._numbers: dict[str, int] = {}
         self.incompatible = ""  # why the offer does not meet what was asked for, if so
-        self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+        self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
 
     def _admit(self, sensors: int) -> None:
         if sensors - len(self) > self._room():
@@ -148,13 +150,15 @@ class FollowedStream(ReceivingStream):
         """What to ask for now, if anything is missing and it has been for a while."""
         missing = self.missing()
         if not len(missing):
-            self._ask_at, self._pause_s = math.inf, ASK_AFTER_S
+            self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
             return None
         if self._ask_at == math.inf:
             self._ask_at = now + self._pause_s
         if now < self._ask_at:
             return None
-        self._pause_s = min(max(1.0, 2 * self._pause_s), LONGEST_ASK_S)
+        helped = len(missing) < self._lacked  # then it is worth asking again soon
+        self._lacked = len(missing)
+        self._pause_s = ASK_AGAIN_S if helped else min(max(ASK_AGAIN_S, 2 * self._pause_s), LONGEST_ASK_S)
         self._ask_at = now + self._pause_s
         return Resync() if len(missing) == len(self) else Resync(sensors=tuple(missing.tolist()))
 
@@ -290,6 +294,15 @@ class SensorSubscriber:
         if self._occupancy is not None:
             self._occupancy.processed(self._clock() - arrived_s)
 
+    def _take_last(self, topic: str) -> None:
+        """Take in what waits of a stream that is over, so that it does not begin anew with that."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._waiting.extend(one for one in waiting if one[0] != topic)
+        for one in waiting:
+            if one[0] == topic:
+                self._take_one(*one)
+
     def _stream(self, topic: str) -> FollowedStream | None:
         stream = self.streams.get(topic)
         if stream is None:
@@ -308,6 +321,7 @@ class SensorSubscriber:
     def _offered(self, topic: str, payload: bytes) -> None:
         name = topic.removeprefix(OFFER)
         if not payload:
+            self._take_last(name)
             self.streams.pop(name, None)
             return
         try:
@@ -323,6 +337,11 @@ class SensorSubscriber:
                 self.streams[name].incompatible = str(problem)
             self._tell(f"{name}: {problem}")
 
+    def _asked(self, wanted: Resync) -> bytes:
+        """How something is asked for; where a list does not fit a message, for all."""
+        said = to_json(wanted)
+        return said if len(said) <= self._messenger.most_bytes else to_json(Resync())
+
     async def _ask(self) -> None:
         """Ask for states that are missing and, now and then, for the load that can be borne (Eq. 9)."""
         while True:
@@ -331,7 +350,7 @@ class SensorSubscriber:
             for stream in list(self.streams.values()):
                 wanted = stream.to_ask(now)
                 if wanted is not None:
-                    await self._messenger.publish(RESYNC + stream.topic, to_json(wanted))
+                    await self._messenger.publish(RESYNC + stream.topic, self._asked(wanted))
             if self._occupancy is not None and self._occupancy.due(now):
                 signal = to_json(LoadSignal(load=self._occupancy.predict(now)))
                 for topic in list(self.streams):

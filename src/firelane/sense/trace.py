@@ -91,6 +91,8 @@ def read_trace(path: str | Path, *, sensors: str = "*") -> Trace:
 def _read_table(path: str | Path) -> pa.Table:
     try:
         return csv.read_csv(path, convert_options=csv.ConvertOptions(null_values=[""]))
+    except FileNotFoundError:
+        raise TraceError("there is no such file") from None
     except (OSError, pa.ArrowException) as problem:
         reason = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
         raise TraceError(

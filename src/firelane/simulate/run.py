@@ -136,7 +136,8 @@ class Result:
             "delay_mean_s": np.divide(delay_sum, carried, out=np.full(rows, np.nan), where=known),
             **{f"delay_p{round(100 * p)}_s": percentiles[:, i] for i, p in enumerate(PERCENTILES)},
             "bytes": of_owner(self._bytes()),
-            "dropped_policy": of_owner(self._total(lambda one: one.tally.policy)),
+            # What need not be sent of sensors is not dropped.
+            "dropped_policy": np.where(r.needs.tolerant, 0.0, of_owner(self._total(lambda one: one.tally.policy))),
             "dropped_overflow": of_owner(self._total(lambda one: one.tally.overflow)),
             "dropped_superseded": of_owner(self._total(lambda one: one.tally.superseded)),
             "lost": of_owner(lost),

@@ -89,8 +89,8 @@ class System:
 
 def build(routes: Routes, plan: Plan, *, independent: bool) -> System:
     """The arrays of a scenario under a plan; `independent` gives every stream its own publications."""
-    _, priority, drop_rate = plan.per_subscription(routes)
-    owner, stream_class, stream_drop = routes.owners(priority, drop_rate)
+    _, priority, _ = plan.per_subscription(routes)
+    owner, stream_class, stream_drop = routes.owners(priority, plan.withheld(routes))
     per_subscription = len(routes.filters) <= MOST_HISTOGRAM_ROWS
     latest = routes.needs.latest
     per_byte_s, overhead_s = routes.service_s()

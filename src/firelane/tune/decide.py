@@ -19,6 +19,7 @@ from firelane.tune.drops import DROP_METHODS, policy_drop_rates
 from firelane.tune.fit import fitted, lane_load, overlapping
 from firelane.tune.flows import Demand, Flows, demand, group
 from firelane.tune.optimise import optimal_shares
+from firelane.tune.precision import deltas, without_tolerant
 from firelane.tune.priorities import (
     PRIORITY_METHODS,
     dropped_last,
@@ -92,10 +93,11 @@ class _Decision:
             r,
             subscription_flow=flows.subscription_flow,
             flow_priority=priority,
-            flow_drop_rate=drop_rate,
+            flow_drop_rate=without_tolerant(drop_rate, self.wanted, flows),
             made_by=f"tune {self.priorities}+{self.drops}",
             promised=self._promised(flows, priority, drop_rate, after),
             why=tell(story, r, self.wanted, flows, drop_rate),
+            delta=deltas(r, self.wanted, flows, drop_rate),
         )
 
     def _drop_rates(self, flows: Flows, priority: Ints) -> tuple[Floats, Flags, Flags, str]:

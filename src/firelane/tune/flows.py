@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firelane.arrays import Floats, Ints, sum_by
+from firelane.scenario.precision import WORTH_IT, kept_share
 from firelane.scenario.routes import Routes
 from firelane.scenario.upstream import upstream
 from firelane.scenario.utility import Utilities
@@ -32,7 +33,8 @@ class Demand:
     stream_load: Floats  # work per second: that rate x mean service time
     load: Floats  # per subscription, of all it claims
     least_share: Floats  # of its messages that must be sent so that enough of them arrive
-    tolerant: npt.NDArray[np.bool_]  # has a tolerance: never dropped
+    tolerant: npt.NDArray[np.bool_]  # has a tolerance: never dropped,
+    widest: Floats  # but its precision may be widened up to this factor
     out_of_reach: npt.NDArray[np.bool_]  # more is lost on the way than it can bear, whatever the plan
     curves: Utilities
     reach: Floats  # per subscription: the share of its messages that arrives if nothing is dropped on purpose
@@ -65,17 +67,21 @@ def demand(routes: Routes) -> Demand:
     stream_load = rate * routes.mean_service_s()
     claimed = stream_load[routes.claim_stream]
     gain = np.array([1.0 - lane.link.loss for lane in routes.lanes])
-    least, tolerant = routes.needs.least_share, routes.needs.tolerant
+    tolerant, widest = routes.needs.tolerant, routes.widest
+    gives_way = tolerant & (widest > WORTH_IT)
+    least = np.where(gives_way, routes.needs.asked_share, routes.needs.least_share)
     reach = gain[routes.subscription_lane] * before.reach(routes)
     # Of what is kept `reach` arrives; where too much is lost on the way anyhow, everything is kept.
     sent = np.divide(least, reach, out=np.where(least > 0, np.inf, 0.0), where=reach > 0)
+    sent = np.where(gives_way, np.maximum(sent, kept_share(widest)), sent)
     return Demand(
-        published_hz=routes.topic_rate_hz[routes.stream_topic],
+        published_hz=routes.published_hz,
         stream_rate_hz=rate,
         stream_load=stream_load,
         load=sum_by(routes.claim_subscription, claimed, len(routes.filters)),
         least_share=np.minimum(1.0, sent),
         tolerant=tolerant,
+        widest=np.where(gives_way, widest, 1.0),
         out_of_reach=(sent > 1.0) & ~tolerant,
         curves=routes.needs.curves,
         reach=reach,

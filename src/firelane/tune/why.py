@@ -10,6 +10,7 @@ import numpy.typing as npt
 from firelane.arrays import Floats
 from firelane.scenario.routes import Routes
 from firelane.tune.flows import Demand, Flows
+from firelane.tune.precision import factors
 
 MOST_LINKS = 20
 PRIORITY_STORY = {
@@ -44,10 +45,12 @@ def tell(story: Story, routes: Routes, wanted: Demand, flows: Flows, drop_rate: 
         )
     limited = np.array([lane.link.bandwidth_bps is not None for lane in routes.lanes], np.bool_)
     per_lane = _Counts.of(routes, wanted, flows, drop_rate)
+    factor = factors(wanted, flows, drop_rate)
     fullest = np.argsort(-story.before, kind="stable")
     fullest = fullest[limited[fullest]]
     for one in fullest[:MOST_LINKS].tolist():
         lines += [f"{routes.lanes[one].name}: {line}" for line in _link_lines(story, routes, per_lane, one)]
+        lines += [f"{routes.lanes[one].name}: {line}" for line in _widened(routes, factor, one)]
     rest = fullest[MOST_LINKS:]
     if len(rest):
         dropped = int((per_lane.dropped[rest] > 0).sum())
@@ -59,7 +62,7 @@ def tell(story: Story, routes: Routes, wanted: Demand, flows: Flows, drop_rate: 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Counts:
-    """Per link: flows, those with drops, those dropped entirely; subscriptions with a tolerance, beyond help."""
+    """Per link: flows, those with drops, those dropped entirely; subscriptions whose tolerance is kept, beyond help."""
 
     flows: npt.NDArray[np.int64]
     dropped: npt.NDArray[np.int64]
@@ -76,9 +79,22 @@ class _Counts:
             flows=count(flows.lane),
             dropped=count(flows.lane[drop_rate > 0]),
             gone=count(flows.lane[drop_rate >= 1]),
-            tolerant=count(routes.subscription_lane[wanted.tolerant]),
+            tolerant=count(routes.subscription_lane[wanted.tolerant & (wanted.widest <= 1)]),
             out_of_reach=count(routes.subscription_lane[wanted.out_of_reach]),
         )
+
+
+def _widened(routes: Routes, factor: Floats, one: int) -> list[str]:
+    """Whose precision gives way on a link, the one that gives way most by name."""
+    rows = np.flatnonzero((routes.subscription_lane == one) & (factor > 1))
+    if not len(rows):
+        return []
+    row = int(rows[np.argmax(factor[rows])])
+    name, tolerance = routes.subscribers[routes.subscription_subscriber[row]], routes.needs[row].tolerance
+    assert tolerance is not None
+    told = f"{name} {routes.filters[row]} widened from {tolerance:g} to {tolerance * factor[row]:.3g}"
+    many = f"; {len(rows)} subscriptions in all" if len(rows) > 1 else ""
+    return [f"precision gives way, nothing of it is dropped: {told}{many}"]
 
 
 def _link_lines(story: Story, routes: Routes, counts: _Counts, one: int) -> list[str]:

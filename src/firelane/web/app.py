@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from firelane import __version__
 from firelane.control import Control
 from firelane.exchange.run import Exchange
-from firelane.web import clients, decisions, lanes, monitoring, planning, problems, retained
+from firelane.web import clients, decisions, lanes, monitoring, planning, problems, retained, streams
 from firelane.web.access import ApiAccess
 from firelane.web.guard import Guard
 
@@ -28,6 +28,6 @@ def make_app(exchange: Exchange, control: Control | None = None) -> FastAPI:
     app.state.access = ApiAccess(exchange)
     problems.install(app)
     app.add_middleware(Guard)
-    for module in (monitoring, clients, retained, lanes, planning, decisions):
+    for module in (monitoring, clients, retained, lanes, planning, decisions, streams):
         app.include_router(module.router)
     return app

@@ -16,6 +16,7 @@ from firelane.exchange.counts import Counts
 from firelane.exchange.link import Link
 from firelane.exchange.log import Log
 from firelane.exchange.run import Exchange
+from firelane.exchange.streams import REFUSED
 from firelane.web.exchange import by_reason
 
 PREFIX = "firelane_"
@@ -52,6 +53,7 @@ def families(exchange: Exchange, control: Control) -> Iterator[Family]:
     yield from _clients(exchange.broker)
     yield from _messages(exchange.broker)
     yield from _deliveries(exchange.broker)
+    yield from _streams(exchange.broker)
     yield from _lanes(exchange.broker)
     yield from _control(control)
     yield from _log(exchange.log)
@@ -96,8 +98,7 @@ def _messages(broker: Broker) -> Iterator[Family]:
     yield _one("publications_refused_total", "Messages refused: no right, or no room.", counts.publish_refused)
     yield _by("mqtt_bytes_total", "Bytes of MQTT, by direction.", "direction", both_bytes)
     yield _by("mqtt_packets_total", "MQTT packets, by direction.", "direction", both_packets)
-    if broker.settings.mqtt_sn is not None:
-        yield from _datagrams(counts)
+    yield from _datagrams(counts)
 
 
 def _datagrams(counts: Counts) -> Iterator[Family]:
@@ -107,6 +108,20 @@ def _datagrams(counts: Counts) -> Iterator[Family]:
     yield _by("datagrams_total", "Datagrams of MQTT-SN, by direction.", "direction", both)
     yield _by("datagrams_unused_total", "Of those that came: no MQTT-SN, or of no use.", "reason", unused)
     yield _one("datagrams_again_total", "Of those sent: again, for want of an answer.", counts.datagrams_again)
+
+
+def _streams(broker: Broker) -> Iterator[Family]:
+    streams = broker.streams
+    sensors = sum(map(len, streams.followed.values()))
+    own = sum(len(one.coarse) for one in streams.followed.values())
+    refused = {reason: streams.refused[reason] for reason in REFUSED}
+    yield _one("streams", "Streams of sensors that are followed.", len(streams.followed))
+    yield _one("stream_sensors", "Their sensors.", sensors)
+    yield _one("streams_recoded", "Subscriptions that get a stream of their own.", own)
+    yield _one("streams_unfollowed_total", "Offers for which there was no room.", streams.unfollowed)
+    yield _one("streams_crowded_total", "Subscriptions without one of their own for want of room.", streams.crowded)
+    yield _by("stream_refused_total", "What was said of streams and not heeded.", "of", refused)
+    yield _one("suppressed_updates_total", "Updates that a subscription need not be sent.", broker.counts.suppressed)
 
 
 def _deliveries(broker: Broker) -> Iterator[Family]:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator
 from firelane.exchange.message import NEVER, Message
 from firelane.exchange.system import ROOT
 from firelane.mqtt import filter_problem
+from firelane.sense.offer import GRANT
 from firelane.web.access import needs
 from firelane.web.exchange import Live, settle
 from firelane.web.pages import Page, Paging, page_from_here, skip
@@ -69,8 +70,8 @@ async def list_retained(exchange: Live, wanted: Annotated[OfTopics, Query()]) ->
 @router.delete("/retained", dependencies=needs("operate"), status_code=HTTPStatus.NO_CONTENT)
 async def clear_retained(exchange: Live, topic: str) -> None:
     """Forget the retained message of a topic. Those who have had it are not told."""
-    if topic.startswith(ROOT):
-        raise refusal(HTTPStatus.CONFLICT, "the exchange itself publishes $SYS topics and keeps them retained")
+    if topic.startswith((ROOT, GRANT)):
+        raise refusal(HTTPStatus.CONFLICT, "the exchange itself publishes this topic and keeps it retained")
     if not exchange.broker.clear_retained(topic):
         raise refusal(HTTPStatus.NOT_FOUND, f"no message is retained under {topic!r}")
     await settle(exchange)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import urllib.request
 from random import Random
 
 import pytest
@@ -29,6 +31,7 @@ from live.datagrams.relay import losing
 from live.datagrams.udp import Udp
 from live.hard.ports import port_of
 from live.hard.witness import MB, Witness
+from live.lanes.served import Asked
 from live.wire import Wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -144,6 +147,25 @@ async def test_a_subscription_ends_and_what_is_refused_says_why(exchange):
         with pytest.raises(ClientError, match=r"refuses registering .*: it is not allowed"):
             await one.publish("/" * 250, b"")
     assert got == [b"1"]
+
+
+async def test_clients_and_datagrams_are_shown_to_operators(exchange):
+    async with a_client(exchange.sn, client_id="shown") as one:
+        await one.publish("ab", b"1", qos=1)
+        with Udp(exchange.sn) as stranger:
+            stranger.socket.send(b"nonsense")
+        asked = Asked(exchange.http_port)
+        (client,) = [row for row in asked.get("/api/v1/clients")["items"] if row["client_id"] == "shown"]
+        assert client["protocol"] == "sn-1.2"
+        with urllib.request.urlopen(f"http://127.0.0.1:{exchange.http_port}/metrics", timeout=10) as answer:
+            metrics = answer.read().decode()
+    found = {
+        name: float(value) for name, value in re.findall(r"^firelane_(\w+(?:{.*})?) (\S+)$", metrics, re.MULTILINE)
+    }
+    assert found['connected_clients{protocol="sn-1.2"}'] >= 1
+    assert found['datagrams_total{direction="in"}'] >= 3
+    assert found['datagrams_total{direction="out"}'] >= 2
+    assert found['datagrams_unused_total{reason="malformed"}'] >= 1
 
 
 async def test_where_nobody_listens_that_is_said_in_a_line(exchange):

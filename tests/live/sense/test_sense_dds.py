@@ -44,7 +44,7 @@ async def test_updates_go_past_the_broker_and_keep_the_bound(broker, reliable, l
         await into.subscribe("#", lambda topic, _: at_broker.append(topic))
         stream = await publisher.offer(TOPIC, NAMES, precision=0.5, transport={"dds": {"domain": domain}})
         assert await sender.matched(TOPIC, within_s=PATIENCE_S)
-        await until(lambda: TOPIC in known.streams)
+        await until(lambda: TOPIC in known.streams and receiver.subscriptions[0].statistics().matched == 1)
         errors = []
         for step in range(60):
             await stream.observe(readings(step), time_s=1e9 + step)
@@ -62,7 +62,7 @@ async def test_what_a_subscriber_missed_is_asked_for_over_the_broker(broker):
     async with (
         Client(url(broker)) as out,
         Client(url(broker)) as into,
-        DdsTransport(domain, Network(lease_s=2.0, loss=0.1)) as sender,
+        DdsTransport(domain, Network(lease_s=2.0)) as sender,
         DdsTransport(domain, Network(lease_s=2.0)) as receiver,
         SensorPublisher(out, carrier=sender) as publisher,
         SensorSubscriber(into, TOPIC) as known,

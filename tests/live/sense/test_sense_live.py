@@ -138,6 +138,25 @@ async def test_values_come_refreshed(broker):
         assert times[2] - times[1] == pytest.approx(1.0, abs=0.6)
 
 
+async def test_what_came_before_the_end_of_a_stream_counts_and_does_not_begin_it_anew(broker):
+    told = []
+    async with (
+        Client(url(broker)) as out,
+        Client(url(broker)) as into,
+        SensorPublisher(out) as publisher,
+        SensorSubscriber(into, "#", on_update=lambda stream, updates: told.append(len(updates))) as known,
+    ):
+        stream = await publisher.offer(TOPIC, NAMES, precision=0.5)
+        await until(lambda: TOPIC in known.streams)
+        for step in range(50):
+            await stream.observe(100.0 * step + readings(step), time_s=float(step))
+        await publisher.withdraw(TOPIC)
+        await until(lambda: TOPIC not in known.streams)
+        await asyncio.sleep(0.3)
+        assert TOPIC not in known.streams
+    assert sum(told) == stream.sending.sent > 100
+
+
 async def test_what_is_no_stream_is_told_once_and_left_out(broker):
     told = []
     async with (
