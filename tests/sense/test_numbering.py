@@ -89,8 +89,9 @@ def test_what_is_remembered_of_losses_is_bounded():
 
 def test_a_message_that_was_overtaken_vouches_for_nothing():
     sending, receiving = SendingStream(offer()), ReceivingStream()
-    made = [sending.observe(float(second), np.full(2, second * 9.0))[0] for second in range(4)]
-    for number in (0, 3, 1):  # the update in message 2 is lost
+    made = [sending.observe(float(second), np.full(2, second * 9.0))[0] for second in range(3)]
+    made += sending.beat(3.0)
+    for number in (0, 3, 1):  # the updates in message 2 are lost
         receiving.take(made[number], 3.0)
     assert np.isinf(receiving.read(3.0).bound).all()
     assert receiving.missed == 1

@@ -199,9 +199,7 @@ class Stream:
     def _check(self, batch: Batch) -> None:
         if batch.sensors != len(self) or batch.discrete != self.offer.discrete:
             raise UpdateError("this message is not of the stream that was offered; offer it anew")
-        if batch.boot != self.boot == self.offer.boot and (
-            batch.boot in self._former or batch.time_s < self._latest_s
-        ):
+        if batch.boot != self.boot == self.offer.boot and (batch.boot in self._former or batch.time_s < self._latest_s):
             raise UpdateError("this message is of a life before this one; leave it out")
 
     def _lose(self) -> None:
@@ -217,6 +215,8 @@ class Stream:
         """What the latest message says of the stream as a whole."""
         if not self.offer.discrete:
             self.delta = batch.delta
+        if not (batch.heartbeat or len(batch.gone)):
+            return
         gone = batch.gone if batch.heartbeat else np.union1d(self.gone, batch.gone)
         if not np.array_equal(gone, self.gone):
             self.gone = gone
