@@ -60,7 +60,9 @@ class Carrier(Protocol):
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
-    most_bytes: int  # of a message
+    @property
+    def most_bytes(self) -> int:
+        """How large a message may be."""
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
         """Send a message."""
