@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any, Self
 
-from firelane.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, ClientError, Got, Properties
+from firelane.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, ClientError, Got, Properties, call_all
 from firelane.datagrams.asking import Asking, Key, UnansweredError
 from firelane.datagrams.naming import Naming, Written, plain_topics
 from firelane.mqtt import FilterTree, filter_problem, topic_problem
@@ -51,11 +51,12 @@ _ANSWERED_BY = {Kind.SUBSCRIBE: Kind.SUBACK, Kind.UNSUBSCRIBE: Kind.UNSUBACK}
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """A subscription: who gets what comes of it, and how it was asked for."""
+    """A subscription: who get what comes of it, and how it was asked for."""
 
     filter: str
-    got: Got
+    got: list[Got]
     qos: int
+    retained: bool
 
 
 class DatagramClient:
@@ -86,6 +87,7 @@ class DatagramClient:
         self.client_id = client_id or f"sn-{secrets.token_hex(4)}"
         self.most_bytes = most_payload(datagram_bytes)  # of a message
         self.dropped = 0  # messages of QoS 0 for which there was no connection
+        self.failed = 0  # calls of those who are called with what comes
         self.on_connected: list[Callable[[], None]] = []  # called whenever there is a new connection
         self._hello = Connect(client_id=self.client_id, duration_s=keep_alive_s, clean_session=clean_session)
         self._enters = enter
@@ -146,7 +148,7 @@ class DatagramClient:
     async def _keep(self) -> None:
         """Show that it is alive, and enter again when nobody answers, until cancelled."""
         while True:
-            for call in self.on_connected:
+            for call in list(self.on_connected):
                 call()
             while not self._lost.is_set():
                 await self._stay()
@@ -170,11 +172,18 @@ class DatagramClient:
             try:
                 await self._enter()
                 for one in list(self._wanted.values()):
-                    await self._subscribe(one)
+                    await self._subscribe_again(one)
                 return
             except (ClientError, UnansweredError) as problem:
                 self._there.clear()
                 self._tell(str(problem) or f"nobody answers at {self.host}:{self.port}")
+
+    async def _subscribe_again(self, wanted: _Wanted) -> None:
+        """One that is refused this time is told, and tried with the next connection; the others go on."""
+        try:
+            await self._subscribe(wanted)
+        except ClientError as problem:
+            self._tell(str(problem))
 
     async def _ask(self, message: Message, key: Key) -> Any:
         """Who is not answered has lost its connection."""
@@ -268,16 +277,23 @@ class DatagramClient:
     # ---- subscribing
 
     async def subscribe(
-        self, topic_filter: str, got: Got, *, qos: int = 0, properties: Properties = ()
+        self, topic_filter: str, got: Got, *, qos: int = 0, properties: Properties = (), retained: bool = True
     ) -> dict[str, str]:
-        """Have somebody called with what comes on a filter, from now on and with every new connection."""
+        """Have somebody called with what comes on a filter, from now on and with every new connection.
+
+        With `retained=False` what the exchange has kept from before is left out.
+        """
         if problem := filter_problem(topic_filter):
             raise ClientError(f'"{topic_filter}" cannot be subscribed to: {problem}')
         if properties:
             raise ClientError(f"MQTT-SN has no properties; subscribe to $need/PROFILE/{topic_filter} instead")
-        self._give_back(topic_filter)
-        wanted = self._wanted[topic_filter] = _Wanted(topic_filter, got, qos)
-        self._tree.add(plain_topics(topic_filter), wanted)
+        wanted = self._wanted.get(topic_filter)
+        if wanted is None:
+            wanted = self._wanted[topic_filter] = _Wanted(topic_filter, [], qos, retained)
+            self._tree.add(plain_topics(topic_filter), wanted)
+        elif (wanted.qos, wanted.retained) != (qos, retained):
+            raise ClientError(f"this client subscribes to {topic_filter} already, and otherwise; use one of its own")
+        wanted.got.append(got)
         while True:
             await self._there.wait()
             try:
@@ -285,15 +301,15 @@ class DatagramClient:
                 return {}
             except UnansweredError:
                 continue
-            except ClientError:
-                self._give_back(topic_filter)
+            except BaseException:
+                self._give_back(topic_filter, got)
                 raise
 
-    async def unsubscribe(self, topic_filter: str) -> None:
-        """Take a subscription back."""
-        self._give_back(topic_filter)
-        with suppress(UnansweredError):
-            await self._request(Kind.UNSUBSCRIBE, topic_filter, 0)
+    async def unsubscribe(self, topic_filter: str, got: Got | None = None) -> None:
+        """Take a subscription back; only somebody's, if others share the filter."""
+        if self._give_back(topic_filter, got) and self.connected:
+            with suppress(UnansweredError):
+                await self._request(Kind.UNSUBSCRIBE, topic_filter, 0)
 
     async def _subscribe(self, wanted: _Wanted) -> None:
         answer: Suback = await self._request(Kind.SUBSCRIBE, wanted.filter, wanted.qos)
@@ -308,10 +324,17 @@ class DatagramClient:
             asked = Subscribe(kind=kind, message_id=message_id, topic=topic, topic_kind=topic_kind, qos=qos)
             return await self._ask(asked, (_ANSWERED_BY[kind], message_id))
 
-    def _give_back(self, topic_filter: str) -> None:
-        before = self._wanted.pop(topic_filter, None)
-        if before is not None:
-            self._tree.remove(plain_topics(topic_filter), before)
+    def _give_back(self, topic_filter: str, got: Got | None = None) -> bool:
+        """Somebody, or everybody, is not to be called any more; whether nobody is left."""
+        wanted = self._wanted.get(topic_filter)
+        if wanted is None:
+            return False
+        wanted.got = [] if got is None else [one for one in wanted.got if one != got]
+        if wanted.got:
+            return False
+        del self._wanted[topic_filter]
+        self._tree.remove(plain_topics(topic_filter), wanted)
+        return True
 
     # ---- what comes
 
@@ -353,7 +376,8 @@ class DatagramClient:
         elif message.qos == 2 and self._had_before(message_id):
             return
         for one in list(self._tree.matching(topic)):
-            one.got(topic, message.payload)
+            if one.retained or not message.retain:
+                self.failed += call_all(one.got, topic, message.payload, self._tell)
 
     def _had_before(self, message_id: int) -> bool:
         """Say that a message of QoS 2 has come; whether it had before."""

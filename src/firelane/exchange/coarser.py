@@ -16,7 +16,7 @@ from firelane.exchange.routes import Copy, Route
 from firelane.exchange.traffic import Seen
 from firelane.sense.recoding import NOW, RecodingBank
 from firelane.sense.updates import Updates
-from firelane.sense.wire import WRAP, Batch, encode, portions
+from firelane.sense.wire import WRAP, Batch, encode, gone_portions, portions
 
 if TYPE_CHECKING:
     from firelane.exchange.connection import Connection
@@ -41,6 +41,9 @@ class Coarser:
         self.boot = secrets.randbelow(WRAP)
         self.number = 0
         self.sent_at = -np.inf
+        self.unsaid = False  # it is to be told something, even if no sensor has news
+        self._claimed = np.inf  # the bound that its subscriber was last told
+        self._delta = stream.delta  # for which it was last seen when something is due
         self.messages = 0
         self.rows = 0
         self.suppressed = 0
@@ -49,6 +52,21 @@ class Coarser:
     def exact(self) -> bool:
         """Whether nothing is to be coarser for now."""
         return self.recoding.bound <= self.stream.delta
+
+    @property
+    def bound(self) -> float:
+        """What is kept to now."""
+        return max(self.recoding.bound, self.stream.delta)
+
+    @property
+    def owes(self) -> bool:
+        """Whether its subscriber has to hear of it at once: it would rely on too much."""
+        return self.unsaid or self._claimed < self.bound
+
+    def alarm(self) -> None:
+        """Something that it depends on was lost: its subscriber is to know, by a number that is left out."""
+        self.number = (self.number + 1) % WRAP
+        self.unsaid = True
 
     def carry(self, copy: Copy) -> None:
         """Send by this copy of the session's from now on; who was away meanwhile is told everything again."""
@@ -66,6 +84,7 @@ class Coarser:
         self.recoding = RecodingBank(self.stream.bank, self.recoding.bound, self.stream.sure)
         self.boot = secrets.randbelow(WRAP)
         self.number = 0
+        self.unsaid, self._claimed = False, np.inf
 
     def take(self, updates: Updates, time_s: float) -> Updates:
         """What of the publisher's updates, which have just been taken in, is to be told, and what else."""
@@ -80,6 +99,9 @@ class Coarser:
     def due(self, time_s: float, just: Ints | None = None) -> Updates:
         """What is to be told at a time of the publisher's, at which some sensors were just updated."""
         recoding = self.recoding
+        if self.stream.delta > self._delta:
+            recoding.next_s = NOW  # there is less room between both
+        self._delta = self.stream.delta
         if self.exact:
             if recoding.next_s == NOW:
                 return recoding.pass_on(recoding.bank.whole(NOBODY))
@@ -89,20 +111,26 @@ class Coarser:
 
     def payloads(self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False) -> list[bytes]:
         """Messages with these updates, each within so many bytes."""
-        made = []
-        for part in portions(updates, most_bytes):
-            batch = Batch(
-                boot=self.boot,
-                number=self.number,
-                sensors=len(self.stream),
-                time_s=time_s,
-                delta=max(self.recoding.bound, self.stream.delta),
-                updates=part,
-                heartbeat=heartbeat,
-                gone=self.stream.gone if heartbeat else NOBODY,
-            )
-            self.number = (self.number + 1) % WRAP
-            made.append(encode(batch))
+        gone = self.stream.gone if heartbeat else NOBODY
+        parts = list(portions(updates, most_bytes)) if len(updates) or not len(gone) else []
+        made = [self._message(one, time_s, heartbeat=heartbeat and not len(gone)) for one in parts]
+        for number, some in enumerate(gone_portions(gone, most_bytes) if len(gone) else ()):
+            made.append(self._message(self.recoding.bank.whole(NOBODY), time_s, heartbeat=number == 0, gone=some))
         self.messages += len(made)
         self.rows += len(updates)
+        self.unsaid, self._claimed = False, self.bound
         return made
+
+    def _message(self, updates: Updates, time_s: float, *, heartbeat: bool, gone: Ints = NOBODY) -> bytes:
+        batch = Batch(
+            boot=self.boot,
+            number=self.number,
+            sensors=len(self.stream),
+            time_s=time_s,
+            delta=self.bound,
+            updates=updates,
+            heartbeat=heartbeat,
+            gone=gone,
+        )
+        self.number = (self.number + 1) % WRAP
+        return encode(batch)

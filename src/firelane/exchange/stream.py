@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +20,7 @@ from firelane.sense.agreement import LoadSignals
 from firelane.sense.bank import ModelBank
 from firelane.sense.numbering import Numbering
 from firelane.sense.offer import SENSOR_TYPE, Grant, Offer, OfferError
-from firelane.sense.receiving import Clock
+from firelane.sense.receiving import FORMER, Clock
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import WRAP, Batch, decode
 
@@ -82,9 +83,11 @@ class Stream:
         self.updates = 0
         self.unreadable = 0
         self.suppressed = 0  # of those who got one of their own and are gone
-        self.numbering = Numbering()
-        self.newest = True  # whether nothing has overtaken the last message
         self.offer = offer
+        self.boot = offer.boot
+        self._former: deque[int] = deque(maxlen=FORMER)  # boots that others have followed
+        self._numbering = Numbering()
+        self._late = False  # the last message had been overtaken
         self._begin(offer.boot)
 
     def __len__(self) -> int:
@@ -110,16 +113,18 @@ class Stream:
 
     def _begin(self, boot: int) -> None:
         count = 0 if self.offer.discrete else len(self)
+        if boot != self.boot:
+            self._former.append(self.boot)
         self.boot = boot
         self.delta = self.offer.precision or 0.0
         self.bank = ModelBank(count)
         self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
-        self.suspect: Flags = np.ones(count, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.zeros(count, np.bool_)  # an update of theirs may have been lost
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
         self.clock = Clock()
         self.heard_at = -math.inf
-        self.numbering.begin()
+        self._numbering.restart()
         self.begun_anew()
 
     def begun_anew(self) -> None:
@@ -130,12 +135,12 @@ class Stream:
     @property
     def number(self) -> int:
         """Of the last message."""
-        return self.numbering.last
+        return ((self._numbering.next or 0) - 1) % WRAP
 
     @property
     def missed(self) -> int:
         """Messages that never came, by their numbers."""
-        return self.numbering.missed
+        return self._numbering.missed
 
     def settle(self, subscriptions: list[Subscription]) -> list[tuple[str, str, str]]:
         """These are the subscriptions that bring it to somebody; returns whose wishes it newly turns out not to meet.
@@ -181,25 +186,36 @@ class Stream:
         if self.clock.theirs(now) - batch.time_s > MOST_BEHIND_S:
             self.clock = Clock()
         self.clock.heard(batch.time_s, now)
-        lost = self.numbering.lost(batch)
-        self.newest = lost is not None
+        lost, self._late = self._numbering.take(batch)
         if lost:
-            self._doubt()
-        if self.newest and not self.offer.discrete:
-            self.delta = batch.delta
+            self._lose()
+        if not self._late:
+            self._take_word(batch)
         return batch
 
     def _check(self, batch: Batch) -> None:
         if batch.sensors != len(self) or batch.discrete != self.offer.discrete:
             raise UpdateError("this message is not of the stream that was offered; offer it anew")
+        if batch.boot != self.boot == self.offer.boot and batch.boot in self._former:
+            raise UpdateError("this message is of a life before this one; leave it out")
 
-    def _doubt(self) -> None:
-        """Messages before the last one were lost: whatever was known may be old."""
-        self.suspect[:] = True
-        self.sure[:] = False
-        self.lacking |= self.bank.sequence > 0
+    def _lose(self) -> None:
+        """Something was lost: who depends on it is to know."""
+        self.suspect |= self.bank.sequence > 0
+        self.sure[self.suspect] = False
+        self.lacking |= self.suspect
         for coarser in self.coarse.values():
-            coarser.number = (coarser.number + 1) % WRAP  # so that its subscriber knows, too
+            coarser.alarm()
+
+    def _take_word(self, batch: Batch) -> None:
+        """What the latest message says of the stream as a whole."""
+        if not self.offer.discrete:
+            self.delta = batch.delta
+        gone = batch.gone if batch.heartbeat else np.union1d(self.gone, batch.gone)
+        if not np.array_equal(gone, self.gone):
+            self.gone = gone
+            for coarser in self.coarse.values():
+                coarser.unsaid = True
 
     def follow(self, updates: Updates) -> Iterator[Updates]:
         """Take updates in, those of one sensor one after the other; what was taken, each time."""
@@ -209,13 +225,15 @@ class Stream:
             first = (self.bank.sequence[layer.sensor] == 0) & ~layer.whole
             self.lacking[layer.sensor[first]] = True
             part = layer.pick(~first)
+            newer = part.sequence > self.bank.sequence[part.sensor]
             try:
                 self.bank.apply(part)
             except UpdateError:  # its time goes back: somebody else's, or a clock that was set
                 self.unreadable += 1
-                self.suspect[part.sensor] = True
+                self._lose()
             else:
-                self.suspect[part.sensor[self.bank.in_step[part.sensor] & self.newest]] = False
+                last = (part.sequence == self.bank.sequence[part.sensor]) & self.bank.in_step[part.sensor]
+                self.suspect[part.sensor[newer if self._late else last]] = self._late
             self.sure[part.sensor] = self.bank.in_step[part.sensor] & ~self.suspect[part.sensor]
             self.lacking[part.sensor] = ~self.sure[part.sensor]
             self.updates += len(part)

@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from firelane.arrays import Ints
-from firelane.exchange.coarser import LEAST_BYTES, NOBODY, SPARE_BYTES, Coarser
+from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
@@ -191,11 +189,9 @@ class Streams:
                     before = coarser.suppressed
                     self._tell_anew(coarser, coarser.take(part, batch.time_s), batch.time_s, now)
                     self._count(coarser, coarser.suppressed - before)
-        if batch.heartbeat and not np.array_equal(batch.gone, stream.gone):
-            stream.gone = batch.gone
-            for coarser in coarse:
-                if self._there(coarser):
-                    self._tell_anew(coarser, batch.updates.pick(NOBODY), batch.time_s, now, heartbeat=True)
+        for coarser in coarse:
+            if coarser.owes and self._there(coarser):
+                self._tell_anew(coarser, coarser.due(batch.time_s), batch.time_s, now)
 
     def _count(self, coarser: Coarser, suppressed: int) -> None:
         assert coarser.copy is not None
@@ -228,11 +224,11 @@ class Streams:
         self, coarser: Coarser, updates: Updates, time_s: float, now: float, *, heartbeat: bool = False
     ) -> None:
         """Send a session updates of its own stream, if there are any, or it is time for a word."""
-        if not (len(updates) or heartbeat):
+        if not (len(updates) or heartbeat or coarser.owes):
             return
         assert coarser.copy is not None
         most_bytes = self._most_bytes(coarser.copy, coarser.stream)
-        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=heartbeat):
+        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=heartbeat or coarser.owes):
             self._deliver(coarser.stream, payload, coarser.route, now)
         coarser.sent_at = now
 
@@ -244,7 +240,7 @@ class Streams:
             number, count = stream.number, len(stream)
             batch = Batch(
                 boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part,
-                again=True,
+                repeat=True,
             )  # fmt: skip
             self._deliver(stream, encode(batch), route, now)
 
@@ -254,7 +250,7 @@ class Streams:
         if coarser is None:
             self.tell(stream, copy, stream.whole(sensors), now)
         elif self._there(coarser):
-            again = coarser.recoding.bank.whole(sensors)
+            again = coarser.recoding.bank.whole(sensors[stream.sure[sensors]])
             self._tell_anew(coarser, again, stream.clock.theirs(now), now)
         stream.lacking[sensors] |= ~stream.sure[sensors]
 

@@ -120,6 +120,7 @@ class SendingBank:
         self.choosing = model == AUTO
         self.score: Floats = np.zeros((len(MODELS), sensors))
         self.read_s: Floats = np.full(sensors, -np.inf)  # when each was last read
+        self.reading: Floats = np.full(sensors, np.nan)  # and what
 
     def __len__(self) -> int:
         return len(self.bank)
@@ -143,13 +144,19 @@ class SendingBank:
 
     def observe(self, time_s: float | Floats, readings: Floats, sensors: Ints | None = None) -> Updates:
         """Take a reading of each of some sensors (all by default) and return those that must be sent."""
-        bank = self.bank
-        chosen = bank.all if sensors is None else bank.all[sensors]
+        chosen = self.bank.all if sensors is None else self.bank.all[sensors]
         times_s, read = np.full(chosen.shape, time_s, np.float64), np.ascontiguousarray(readings, np.float64)
         self._check(chosen, times_s, read)
-        outcome = watch(
-            bank.state, bank.model, bank.sequence, self.score, bank.delta, self.choosing, chosen, times_s, read
-        )
+        return self._watch(chosen, times_s, read, choosing=self.choosing)
+
+    def tightened(self) -> Updates:
+        """The last readings that were near enough before delta became less, and are no longer: they must be sent."""
+        kept = np.flatnonzero(self.read_s > self.bank.state[:, TIME])
+        return self._watch(kept, self.read_s[kept], self.reading[kept], choosing=False)
+
+    def _watch(self, chosen: Ints, times_s: Floats, read: Floats, *, choosing: bool) -> Updates:
+        bank = self.bank
+        outcome = watch(bank.state, bank.model, bank.sequence, self.score, bank.delta, choosing, chosen, times_s, read)
         rows = np.flatnonzero(outcome != KEPT)
         sent, whole = chosen[rows], outcome[rows] == SENT_WHOLE
         return Updates(
@@ -177,4 +184,4 @@ class SendingBank:
             row = int(np.flatnonzero(~good)[0])
             before = self.read_s[sensors[row]]
             raise UpdateError(f"time does not go forward at sensor {sensors[row]}: {times_s[row]} s after {before} s")
-        self.read_s[sensors] = times_s
+        self.read_s[sensors], self.reading[sensors] = times_s, readings

@@ -1,6 +1,12 @@
-"""The numbers of a stream's messages, as whoever receives them counts along: what was lost, and what is the newest."""
+"""The numbers of a stream's messages: by them one knows what never came, and what has been overtaken.
+
+A message that was overtaken says how things were before others that are known, or lost; so it vouches for nothing. One
+that repeats states comes under the number of the last message that was made, and says that there is no later one.
+"""
 
 from __future__ import annotations
+
+from itertools import islice
 
 from firelane.sense.wire import WRAP, Batch
 
@@ -8,30 +14,40 @@ MOST_OVERTAKEN = 1000  # messages; further back is a new count
 
 
 class Numbering:
-    """How far a stream has come."""
+    """What has come of one stream, by numbers."""
 
     def __init__(self) -> None:
+        self.next: int | None = None  # the number of the next message
         self.missed = 0  # messages that never came
-        self._next: int | None = None
+        self._lacking: dict[int, None] = {}  # the numbers of the last of them
 
-    def begin(self) -> None:
-        """Whichever message comes next is the first."""
-        self._next = None
+    def restart(self) -> None:
+        """Its publisher has begun anew."""
+        self.next = None
+        self._lacking.clear()
 
-    @property
-    def last(self) -> int:
-        """The number of the last message."""
-        return ((self._next or 0) - 1) % WRAP
-
-    def lost(self, batch: Batch) -> int | None:
-        """How many messages before this one are missing; None if others have overtaken it, so what it says is old."""
-        number = batch.number + batch.again
-        ahead = 0 if self._next is None else (number - self._next) % WRAP
+    def take(self, batch: Batch) -> tuple[bool, bool]:
+        """A message has come: whether others before it have not, and whether it was overtaken."""
+        number = batch.number
+        if self.next is None:
+            self.next = (number + 1) % WRAP
+            return False, False
+        ahead = (number + batch.repeat - self.next) % WRAP  # how many never came
         if ahead >= WRAP - MOST_OVERTAKEN:
-            if ahead < WRAP - 1:  # the last one twice was not missed
-                self.missed = max(0, self.missed - 1)
-            return None
-        if ahead < WRAP // 2:
-            self.missed += ahead
-        self._next = (number + (not batch.again)) % WRAP
-        return ahead
+            if number in self._lacking and not batch.repeat:
+                del self._lacking[number]
+                self.missed -= 1
+            return False, number != (self.next - 1) % WRAP
+        far_back = ahead >= WRAP // 2
+        if ahead and not far_back:
+            self._lose(ahead)
+        self.next = (number + 1) % WRAP
+        return ahead > 0, False
+
+    def _lose(self, count: int) -> None:
+        assert self.next is not None
+        self.missed += count
+        some = min(count, MOST_OVERTAKEN)
+        self._lacking |= {(self.next + count - one) % WRAP: None for one in range(some, 0, -1)}
+        for number in list(islice(self._lacking, max(0, len(self._lacking) - MOST_OVERTAKEN))):
+            del self._lacking[number]

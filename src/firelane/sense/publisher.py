@@ -15,7 +15,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -44,15 +44,19 @@ from firelane.sense.wire import CONTENT_TYPE, WRAP
 
 HEARTBEAT_S = 10.0
 PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
+LEAVE_S = 1.0  # that a goodbye may take
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
 
 
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
-    most_bytes: int  # of a message
     reliable: bool  # or messages may get lost
     on_connected: list[Callable[[], None]]
+
+    @property
+    def most_bytes(self) -> int:
+        """How large a message may be."""
 
     async def publish(
         self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, content_type: str = ""
@@ -61,6 +65,9 @@ class Messenger(Protocol):
 
     async def subscribe(self, topic_filter: str, got: Callable[[str, bytes], None], *, qos: int = 0) -> Any:
         """Have somebody called with what comes."""
+
+    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
+        """Have somebody called no longer."""
 
 
 class Carrier(Protocol):
@@ -89,6 +96,7 @@ class PublishedStream:
         self._clock = clock
         self._lacking: set[int] | None = set()  # whose state is to be told again; None: all
         self._answered_at = -np.inf
+        self._one_at_a_time = asyncio.Lock()  # messages go out in the order of their numbers
 
     @property
     def delta(self) -> float:
@@ -100,14 +108,20 @@ class PublishedStream:
         apart: bool = False,
     ) -> int:  # fmt: skip
         """Take a reading of each of some sensors (all by default); returns how many messages had to be sent."""
-        when = self._clock() if time_s is None else time_s
-        made = self.sending.observe(when, np.asarray(readings, np.float64), sensors, apart=apart)
-        for message in made:
-            await self._send(self.topic, message)
+        async with self._one_at_a_time:
+            when = self._clock() if time_s is None else time_s
+            made = self.sending.observe(when, np.asarray(readings, np.float64), sensors, apart=apart)
+            for message in made:
+                await self._send(self.topic, message)
         return len(made)
 
     async def tend(self, now: float) -> None:
         """What is to be done now and then: heartbeats, another precision, states for those who lack them."""
+        async with self._one_at_a_time:
+            for message in self._tended(now):
+                await self._send(self.topic, message)
+
+    def _tended(self, now: float) -> list[bytes]:
         made: list[bytes] = []
         if not self.sending.offer.discrete:
             made += self.sending.set_delta(now, self.gamma_share * delta_in_force(self.sending.offer, self.grant))
@@ -115,9 +129,7 @@ class PublishedStream:
             wanted = None if self._lacking is None else np.array(sorted(self._lacking), np.int64)
             made += self.sending.whole(now, wanted)
             self._lacking, self._answered_at = set(), now
-        made += self.sending.beat(now)
-        for message in made:
-            await self._send(self.topic, message)
+        return made + self.sending.beat(now)
 
     def lacks(self, sensors: Sequence[int] | None) -> None:
         """Somebody lacks the state of these sensors, or of all."""
@@ -162,6 +174,8 @@ class SensorPublisher:
 
     async def __aexit__(self, *problem: object) -> None:
         self._task.cancel()
+        for topic in self.streams:
+            await self._unsubscribe(topic)
         await self._stack.aclose()
         self._messenger.on_connected.remove(self._connected)
 
@@ -196,13 +210,21 @@ class SensorPublisher:
             await self._messenger.publish(OFFER + topic, to_json(offer), qos=1, retain=True)
         except BaseException:
             del self.streams[topic]
+            await self._unsubscribe(topic)
             raise
         return stream
+
+    async def _unsubscribe(self, topic: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._messenger.unsubscribe(GRANT + topic, self._granted)
+                await self._messenger.unsubscribe(RESYNC + topic, self._asked)
 
     async def withdraw(self, topic: str) -> None:
         """End a stream: its offer is taken back."""
         del self.streams[topic]
         await self._messenger.publish(OFFER + topic, b"", qos=1, retain=True)
+        await self._unsubscribe(topic)
 
     async def _publish(self, topic: str, payload: bytes) -> None:
         await self._messenger.publish(topic, payload, content_type=CONTENT_TYPE)

@@ -10,6 +10,7 @@ Checked by: tests/sense/test_sending.py
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,13 @@ from firelane.sense.filter import KALMAN, SLOPE, TIME
 from firelane.sense.numbering import Numbering
 from firelane.sense.offer import Offer
 from firelane.sense.updates import UpdateError, Updates
-from firelane.sense.wire import decode
+from firelane.sense.wire import Batch, decode
 
 HEARTBEAT_S = 10.0  # until an offer says otherwise
 STALE, LOST = 1.5, 2.5  # heartbeats without a word
 LEAST_REFRESH_S = 0.01
 CLOCK_WINDOW_S = 60.0
+FORMER = 8  # boots that are remembered
 HISTORY = 100  # updates that are remembered of each sensor
 
 
@@ -73,18 +75,24 @@ class ReceivingStream:
         self.messages = 0
         self.updates = 0
         self.refused = 0  # messages that made no sense
+        self.outdated = 0  # messages of a boot that was over when they came
         self._history = history
-        self.numbering = Numbering()
+        self._numbering = Numbering()
+        self._ended: deque[int] = deque(maxlen=FORMER)  # boots of offers that others have replaced
+        self._former: deque[int] = deque(maxlen=FORMER)  # boots that others have followed
+        self._latest_s = -math.inf  # when the latest message of this boot was made, by the publisher's clock
         self._heard_s = -math.inf
         self._begin(len(offer.sensors) if offer is not None else 0)
 
+    def _admit(self, sensors: int) -> None:
+        """UpdateError if there is no room for so many."""
+
     def _begin(self, sensors: int) -> None:
         self.bank = ModelBank(sensors)
-        self.numbering.begin()
-        self.suspect: Flags = np.ones(sensors, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.zeros(sensors, np.bool_)  # an update of theirs may have been lost
         self.gone: Flags = np.zeros(sensors, np.bool_)
         self.told: Ints = np.zeros(sensors, np.int64)  # updates taken of each
-        self._past: Floats = np.full((sensors, self._history, 2), np.nan)  # time and value, in a ring
+        self._past: Floats = np.zeros((self._history, sensors, 2))  # time and value, in a ring that fills as needed
         self._refresh_at: Floats = np.full(sensors, -np.inf)
 
     def __len__(self) -> int:
@@ -92,8 +100,26 @@ class ReceivingStream:
 
     def expect(self, offer: Offer) -> None:
         """The publisher has begun anew, with these sensors."""
-        self.offer, self.boot, self.clock = offer, offer.boot, Clock()
-        self._begin(len(offer.sensors))
+        if self.offer is not None and self.offer.boot != offer.boot:
+            self._ended.append(self.offer.boot)
+        while offer.boot in self._ended:
+            self._ended.remove(offer.boot)
+        self.offer = offer
+        self._turn_to(offer.boot, len(offer.sensors))
+
+    def _turn_to(self, boot: int, sensors: int) -> None:
+        """Forget everything, as the stream has begun anew, or is told by somebody else."""
+        self._admit(sensors)
+        if self.boot is not None and self.boot != boot:
+            self._former.append(self.boot)
+        self.boot, self.clock, self._latest_s = boot, Clock(), -math.inf
+        self._numbering.restart()
+        self._begin(sensors)
+
+    @property
+    def missed(self) -> int:
+        """Messages that never came, by their numbers."""
+        return self._numbering.missed
 
     @property
     def heartbeat_s(self) -> float:
@@ -105,31 +131,38 @@ class ReceivingStream:
         try:
             batch = decode(payload)
             batch.updates.check(batch.sensors)
+            if self._is_outdated(batch):
+                self.outdated += 1
+                return batch.updates.pick(np.zeros(len(batch.updates), np.bool_))
+            if batch.boot != self.boot or batch.sensors != len(self):
+                self._turn_to(batch.boot, batch.sensors)
         except UpdateError:
             self.refused += 1
             raise
-        if batch.boot != self.boot or batch.sensors != len(self):
-            self.boot, self.clock = batch.boot, Clock()
-            self._begin(batch.sensors)
+        lost, late = self._numbering.take(batch)
+        if lost:
+            self.suspect |= self.bank.sequence > 0
         self.messages += 1
         self.clock.heard(batch.time_s, now)
-        self._heard_s = now
-        lost = self.numbering.lost(batch)
-        if lost:
-            self.suspect[:] = True
-        if lost is not None:
-            self.delta = batch.delta
-            if batch.heartbeat:
-                self.gone[:] = False
-                self.gone[batch.gone] = True
-        return self._follow(batch.updates, newest=lost is not None, discrete=batch.discrete)
+        self._heard_s, self._latest_s = now, max(self._latest_s, batch.time_s)
+        if not late:
+            self._take_word(batch)
+        return self._follow(batch.updates, late=late, discrete=batch.discrete)
 
-    @property
-    def missed(self) -> int:
-        """Messages that never came, by their numbers."""
-        return self.numbering.missed
+    def _is_outdated(self, batch: Batch) -> bool:
+        """Whether a message is of a publisher's life before this one, or was told before the stream was told anew."""
+        if batch.boot == self.boot:
+            return False
+        return batch.boot in self._ended or (batch.boot in self._former and batch.time_s < self._latest_s)
 
-    def _follow(self, updates: Updates, *, newest: bool, discrete: bool) -> Updates:
+    def _take_word(self, batch: Batch) -> None:
+        """What the latest message says of the stream as a whole."""
+        self.delta = batch.delta
+        if batch.heartbeat:
+            self.gone[:] = False
+        self.gone[batch.gone] = True
+
+    def _follow(self, updates: Updates, *, late: bool, discrete: bool) -> Updates:
         bank = self.bank
         first = bank.sequence[updates.sensor] == 0
         usable = updates.pick(~first | updates.whole)
@@ -142,13 +175,16 @@ class ReceivingStream:
             raise
         if discrete:  # one reading says it all
             bank.in_step[usable.sensor] = True
-        if newest:
-            self.suspect[usable.sensor[bank.in_step[usable.sensor]]] = False
-            self.gone[usable.sensor] = False
         new = usable.pick(usable.sequence > before[usable.sensor])
+        if late:
+            self.suspect[new.sensor] = True  # who knows what was in those that overtook it
+        else:
+            last = usable.sequence == bank.sequence[usable.sensor]
+            self.suspect[usable.sensor[last & bank.in_step[usable.sensor]]] = False
+        self.gone[new.sensor] = False
         self.updates += len(new)
         place = self.told[new.sensor] % self._history
-        self._past[new.sensor, place, 0], self._past[new.sensor, place, 1] = new.time_s, new.value
+        self._past[place, new.sensor, 0], self._past[place, new.sensor, 1] = new.time_s, new.value
         self.told[new.sensor] += 1
         self._refresh_at[new.sensor] = -np.inf
         return new
@@ -200,7 +236,7 @@ class ReceivingStream:
 
     def history(self, sensor: int) -> tuple[Floats, Floats]:
         """Times and values of the last updates of a sensor, oldest first."""
-        ring, told = self._past[sensor], int(self.told[sensor])
+        ring, told = self._past[:, sensor], int(self.told[sensor])
         if told < self._history:
             return ring[:told, 0].copy(), ring[:told, 1].copy()
         ring = np.roll(ring, -(told % self._history), axis=0)

@@ -18,12 +18,11 @@ from firelane.errors import FirelaneError
 from firelane.sense.bank import AUTO, EVERY, SendingBank
 from firelane.sense.offer import Offer
 from firelane.sense.updates import Updates
-from firelane.sense.wire import WRAP, Batch, encode, portions
+from firelane.sense.wire import WRAP, Batch, encode, gone_portions, portions
 
 MOST_BYTES = 60_000  # of a message, unless its transport takes less
 HEALED_IN = 12  # heartbeats, until every sensor's whole state was told again
 FORGET = 0.9  # of the longest time between readings, from one to the next
-GONE_BYTES = 32  # a sensor's, more than enough
 NOBODY: Ints = np.zeros(0, np.int64)
 SILENT = 3.0  # heartbeats, and times as long as between readings before: then a sensor is gone
 
@@ -66,11 +65,16 @@ class SendingStream:
         return self._messages(updates, time_s, most_bytes=1 if apart else self.most_bytes)
 
     def beat(self, time_s: float) -> list[bytes]:
-        """A heartbeat, if it is time for one: what is whole again in turn, and which sensors are gone."""
+        """A heartbeat, if it is time for one: what is whole again in turn, and which sensors are gone.
+
+        Those for which it has no room are in further messages right behind it.
+        """
         if time_s < self._beat_at:
             return []
         self._beat_at = time_s + self.offer.heartbeat_s
-        made = self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=True, gone=self._gone(time_s))
+        made: list[bytes] = []
+        for gone in gone_portions(self._gone(time_s), self.most_bytes):
+            made += self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=not made, gone=gone)
         if self._heal:
             made += self.whole(time_s, self._next_few())
         return made
@@ -82,14 +86,20 @@ class SendingStream:
         return self._messages(self._sending.bank.whole(wanted), time_s) if len(wanted) else []
 
     def set_delta(self, time_s: float, delta: float) -> list[bytes]:
-        """Another precision from now on; who subscribes is told at once."""
+        """Another precision from now on; who subscribes is told at once.
+
+        If it is tighter, last readings that are no longer within it are told before that.
+        """
         if self.offer.discrete:
             raise FirelaneError("discrete sensors have no precision; every reading of theirs is sent")
         if delta == self.delta:
             return []
         self._sending.delta = delta
+        missed = self._sending.tightened() if delta < self.delta else self._sending.bank.whole(NOBODY)
+        self.sent += len(missed)
+        made = self._messages(missed, time_s) if len(missed) else []
         self.delta = delta
-        return self._messages(self._sending.bank.whole(NOBODY), time_s)
+        return made + self._messages(self._sending.bank.whole(NOBODY), time_s)
 
     def _next_few(self) -> Ints:
         """Whose turn it is to be told whole."""
@@ -100,11 +110,10 @@ class SendingStream:
         return turn
 
     def _gone(self, time_s: float) -> Ints:
-        """The sensors that are no longer read, as many as fit a message."""
+        """The sensors that are no longer read."""
         read_s = self._sending.read_s
         patience_s = SILENT * np.maximum(self.offer.heartbeat_s, self._between_s)
-        gone = np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - patience_s))
-        return gone[: max(1, self.most_bytes // GONE_BYTES)]
+        return np.flatnonzero(np.isfinite(read_s) & (read_s < time_s - patience_s))
 
     def _messages(
         self,

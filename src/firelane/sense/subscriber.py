@@ -13,7 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -36,9 +36,12 @@ from firelane.sense.offer import (
 )
 from firelane.sense.receiving import Readings, ReceivingStream
 from firelane.sense.updates import UpdateError, Updates
+from firelane.sense.wire import MAGIC
 
 BUFFER = 10_000  # messages that wait to be taken in
 MOST_STREAMS = 10_000
+MOST_SENSORS = 1_000_000  # of all streams together
+LEAVE_S = 1.0  # that a goodbye may take
 ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
@@ -61,9 +64,18 @@ class Messenger(Protocol):
         """Send a message."""
 
     async def subscribe(
-        self, topic_filter: str, got: Callable[[str, bytes], None], *, qos: int = 0, properties: Any = ()
+        self,
+        topic_filter: str,
+        got: Callable[[str, bytes], None],
+        *,
+        qos: int = 0,
+        properties: Any = (),
+        retained: bool = True,
     ) -> Any:
         """Have somebody called with what comes."""
+
+    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
+        """Have somebody called no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +94,8 @@ class Reading:
 class FollowedStream(ReceivingStream):
     """A stream that is followed, by name; `stream["T1_1"]` is what that sensor reads now."""
 
-    def __init__(self, topic: str, clock: Callable[[], float]) -> None:
+    def __init__(self, topic: str, clock: Callable[[], float], room: Callable[[], int] = lambda: MOST_SENSORS) -> None:
+        self._room = room
         super().__init__()
         self.topic = topic
         self._now = clock
@@ -90,13 +103,18 @@ class FollowedStream(ReceivingStream):
         self.incompatible = ""  # why the offer does not meet what was asked for, if so
         self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
 
+    def _admit(self, sensors: int) -> None:
+        if sensors - len(self) > self._room():
+            raise UpdateError(f"there is no room for {sensors} sensors more; at most {MOST_SENSORS} are followed")
+
     def offered(self, offer: Offer) -> None:
         """The publisher says what it offers; a broker may tell the stream anew under another boot than the offer's."""
-        self._numbers = {name: number for number, name in enumerate(offer.sensors)}
-        others = self.offer is not None and offer.sensors != self.offer.sensors and offer.boot != self.boot
-        if self.boot is None or len(offer.sensors) != len(self) or others:
+        before = self.offer
+        anew = before is not None and (before.boot, before.sensors) != (offer.boot, offer.sensors)
+        if self.boot is None or anew or len(offer.sensors) != len(self):
             self.expect(offer)
         self.offer = offer
+        self._numbers = {name: number for number, name in enumerate(offer.sensors)}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +183,7 @@ class SensorSubscriber:
     ) -> None:
         self.streams: dict[str, FollowedStream] = {}
         self.overflowed = 0  # messages for which the buffer had no room
+        self.others = 0  # messages on topics that are no streams
         self._messenger = messenger
         self._filter, self._tolerance, self._type = topic_filter, tolerance, sensor_type
         self._carrier = carrier
@@ -175,6 +194,7 @@ class SensorSubscriber:
         self._tell = tell
         self._wake = asyncio.Event()
         self._refreshed = asyncio.Event()
+        self._full = False
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -183,14 +203,29 @@ class SensorSubscriber:
             properties.append((TOLERANCE, f"{self._tolerance!r}"))
         if self._type is not None:
             properties.append((SENSOR_TYPE, self._type))
-        await self._messenger.subscribe(OFFER + self._filter, self._offered, qos=1)
-        await self._messenger.subscribe(self._filter, self.arrived, properties=tuple(properties))
-        if self._carrier is not None:
-            carried = self._carrier.subscribe(self._filter, self.arrived)
-            self._stack.callback(self._carrier.unsubscribe, carried)
-        group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]
+        async with AsyncExitStack() as stack:
+            await self._subscribe(stack, OFFER + self._filter, self._offered, qos=1)
+            # what a broker has kept of a stream's messages is old, and its sender may not say so
+            await self._subscribe(stack, self._filter, self.arrived, properties=tuple(properties), retained=False)
+            if self._carrier is not None:
+                carried = self._carrier.subscribe(self._filter, self.arrived)
+                stack.callback(self._carrier.unsubscribe, carried)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]
+            self._stack = stack.pop_all()
         return self
+
+    async def _subscribe(
+        self, stack: AsyncExitStack, topic_filter: str, got: Callable[[str, bytes], None], **how: Any
+    ) -> None:
+        """Subscribe for as long as this is used."""
+        await self._messenger.subscribe(topic_filter, got, **how)
+        stack.push_async_callback(self._unsubscribe, topic_filter, got)
+
+    async def _unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._messenger.unsubscribe(topic_filter, got)
 
     async def __aexit__(self, *problem: object) -> None:
         for task in self._tasks:
@@ -238,6 +273,11 @@ class SensorSubscriber:
                 await asyncio.sleep(0)
 
     def _take_one(self, topic: str, payload: bytes, arrived_s: float) -> None:
+        if topic not in self.streams and not payload.startswith(MAGIC):
+            self.others += 1
+            if self.others == 1:  # the first tells enough
+                self._tell(f"{topic}: this is no message of a stream of sensors; what is no stream is left out")
+            return
         stream = self._stream(topic)
         if stream is None:
             return
@@ -265,10 +305,16 @@ class SensorSubscriber:
         stream = self.streams.get(topic)
         if stream is None:
             if len(self.streams) >= MOST_STREAMS:
-                self._tell(f"{topic}: there are {MOST_STREAMS} streams already; this one is left out")
+                if not self._full:  # once tells enough
+                    self._tell(f"{topic}: there are {MOST_STREAMS} streams already; this one is left out")
+                self._full = True
                 return None
-            stream = self.streams[topic] = FollowedStream(topic, self._clock)
+            stream = self.streams[topic] = FollowedStream(topic, self._clock, self._room)
         return stream
+
+    def _room(self) -> int:
+        """How many sensors more can be followed."""
+        return MOST_SENSORS - sum(map(len, self.streams.values()))
 
     def _offered(self, topic: str, payload: bytes) -> None:
         name = topic.removeprefix(OFFER)
@@ -284,7 +330,7 @@ class SensorSubscriber:
             stream.offered(offer)
             offer.meets(self._tolerance, self._type)
             stream.incompatible = ""
-        except OfferError as problem:
+        except (OfferError, UpdateError) as problem:
             if name in self.streams:
                 self.streams[name].incompatible = str(problem)
             self._tell(f"{name}: {problem}")

@@ -18,9 +18,9 @@ MOST_SENSORS = 65_535  # of a stream
 MOST_ROWS = 65_535  # of a message
 WRAP = 2**32  # boots and numbers of batches are 32 bits wide
 
-_MAGIC, _FORMAT = b"FS", 1
+MAGIC, _FORMAT = b"FS", 1
 _HEADER = struct.Struct(">2sBBHHHIIdd")
-_HEARTBEAT, _TIMED, _DISCRETE, _AGAIN = 1, 2, 4, 8
+_HEARTBEAT, _TIMED, _DISCRETE, _REPEAT = 1, 2, 4, 8
 _WHOLE, _GONE, _MODEL = 0x80, 0x40, 0x0F
 _ROW = np.dtype([("sensor", ">u2"), ("sequence", ">u4"), ("kind", "u1"), ("value", ">f8")])
 _TIMED_ROW = np.dtype([*_ROW.descr, ("time_s", ">f8")])
@@ -39,7 +39,7 @@ class Batch:
     updates: Updates
     heartbeat: bool = False
     discrete: bool = False
-    again: bool = False  # states told to one subscriber alone, after the message of this number
+    repeat: bool = False  # it is none of the messages that are numbered: the last of them has this number
     gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # sensors that are no longer read
 
 
@@ -54,24 +54,24 @@ def encode(batch: Batch) -> bytes:
     if timed:
         there["time_s"] = updates.time_s
     rows[count:]["sensor"], rows[count:]["kind"] = batch.gone, _GONE
-    flags = _HEARTBEAT * batch.heartbeat | _TIMED * timed | _DISCRETE * batch.discrete | _AGAIN * batch.again
+    flags = _HEARTBEAT * batch.heartbeat | _TIMED * timed | _DISCRETE * batch.discrete | _REPEAT * batch.repeat
     delta = 0.0 if batch.discrete else batch.delta
     header = _HEADER.pack(
-        _MAGIC, _FORMAT, flags, updates.version, len(rows), batch.sensors, batch.boot, batch.number, batch.time_s, delta
+        MAGIC, _FORMAT, flags, updates.version, len(rows), batch.sensors, batch.boot, batch.number, batch.time_s, delta
     )
     return header + rows.tobytes() + updates.state[:, LEVEL:].astype(">f8").tobytes()
 
 
 def decode(payload: bytes) -> Batch:
     """The batch in a message; UpdateError says what is wrong with one that is none."""
-    if len(payload) < _HEADER.size or payload[:2] != _MAGIC:
+    if len(payload) < _HEADER.size or payload[:2] != MAGIC:
         raise UpdateError("this is no message of a stream of sensors; is something else published on its topic?")
     _, form, flags, version, count, sensors, boot, number, time_s, delta = _HEADER.unpack_from(payload)
     if form != _FORMAT:
         raise UpdateError(f"this message has format {form}, known is {_FORMAT}; use the same release at both ends")
     discrete = bool(flags & _DISCRETE)
     if not (abs(time_s) <= MOST_VALUE and (discrete or LEAST_DELTA <= delta <= MOST_VALUE)):
-        raise UpdateError("this message of a stream has a time or a delta that is none; leave it out")
+        raise UpdateError("this message has a delta or a time that is none; leave it out")
     kind = _TIMED_ROW if flags & _TIMED else _ROW
     states_at = _HEADER.size + count * kind.itemsize
     if len(payload) < states_at:
@@ -108,9 +108,16 @@ def decode(payload: bytes) -> Batch:
         updates=updates,
         heartbeat=bool(flags & _HEARTBEAT),
         discrete=discrete,
-        again=bool(flags & _AGAIN),
+        repeat=bool(flags & _REPEAT),
         gone=missing[missing < sensors],
     )
+
+
+def gone_portions(gone: Ints, most_bytes: int) -> Iterator[Ints]:
+    """Sensors that are gone in portions of which each fits a message of so many bytes; at least one, if empty."""
+    most = min(max(1, (most_bytes - _HEADER.size) // _ROW.itemsize), MOST_ROWS)
+    for start in range(0, max(len(gone), 1), most):
+        yield gone[start : start + most]
 
 
 def portions(updates: Updates, most_bytes: int) -> Iterator[Updates]:
