@@ -77,11 +77,12 @@ def corrected(state: Numbers, dt: float, v: float) -> Numbers:
     p = level + slope * dt
     y = v - p
     n = 1.0 if y > 0 else -1.0
+    other = 0.125 if side != 0 else 1.0
+    f = 2.0 if n == side else other
     u = max(((dt * dt) * dt) * dt, 1e-40)
-    grown, fallen = 2.0 if q * u < 1e4 * r else 1.0, 0.125 if side != 0 else 1.0
-    f = grown if n == side else fallen
-    m = max(3.2e-5, min(2e-6 * u, 0.1))
-    q = max(q * f, (m * r) / u)
+    lo = 2e-6 * r if u <= 5e4 else (0.1 * r) / u
+    hi = 2e6 * r if u >= 0.5 else (1e6 * r) / u
+    q = max(lo, min(q * f, hi))
     qc = (q * dt) * dt
     qb = (qc * dt) / 2
     qa = (qb * dt) / 2

@@ -276,7 +276,8 @@ def tune(
       flat                the same for all
       none                nothing on purpose; full buffers decide
 
-    min_share, max_loss and tolerance in the scenario are kept by every method but none.
+    min_share and max_loss in the scenario are kept by every method but none. Where there is a tolerance nothing is
+    dropped: its precision gives way, up to exchange.sense.widen times.
     """
     from firelane.scenario import load
     from firelane.show import show_plan, working

@@ -151,6 +151,27 @@ def test_on_a_paced_link_a_plan_widens_without_a_break(make_desk):
     assert lane.delivered == len(watcher.messages)
 
 
+def test_what_a_wider_delta_leaves_out_counts_as_not_delivered(make_desk):
+    """Ten times the tolerance leaves a third, by (10 - 1) ** -1/2; counts of deliveries are those of what was made."""
+    desk = make_desk(scenario=on_one_link("watcher", link=a_fast_link()))
+    device = Device(desk)
+    watcher = Watcher(desk, tolerance=0.5)
+    desk.pass_time(0.1)
+    desk.apply(widening(5.0, 1))
+    desk.pass_time(0.1)
+    for step in range(40):
+        desk.pass_time(1.0)
+        device.read(20 + 4 * np.sin(step), 30, 40)
+    watcher.take()
+    rows = desk.broker.read(desk.now).metrics().table.to_pylist()
+    row = next(one for one in rows if one["filter"] == TOPIC)
+    assert row["success"] == pytest.approx(1 / 3)
+    assert row["drop_rate"] == row["dropped_policy"] == 0
+    assert row["offered_hz"] == pytest.approx(3 * row["delivered_hz"])
+    device.line.publish("$sense/offer/" + TOPIC, b"", retain=True)
+    assert desk.session("watcher").lanes[TOPIC].share == 1
+
+
 def widening(delta, version, klass=0):
     plan = a_plan({("watcher", TOPIC): (klass, 0.5)}, version)
     plan.delta[0] = delta
@@ -326,13 +347,13 @@ def test_messages_fit_what_a_client_takes(desk):
 
 
 def test_there_is_room_for_so_many_streams_of_their_own(make_desk):
-    desk = make_desk(limits={"stream_sensors": 25})
+    desk = make_desk(limits={"stream_sensors": 110})  # 10 and twice 50, as it counts for that at least
     device = Device(desk, offer=an_offer(10))
     Watcher(desk, "fine", tolerance=0.5)
     watchers = [Watcher(desk, f"w{number}", tolerance=5) for number in range(3)]
     device.read(*range(10))
-    assert len(desk.broker.streams.find(TOPIC).coarse) == 1
-    assert desk.broker.streams.crowded == 2
+    assert len(desk.broker.streams.find(TOPIC).coarse) == 2
+    assert desk.broker.streams.crowded == 1
     assert all(one.take() for one in watchers)  # the others get it as it is
     assert len(desk.broker.streams.take_news()) == 1
 

@@ -166,7 +166,7 @@ class SoundPayloads:
 
 
 def test_what_is_kept_of_streams_is_bounded_whoever_comes_and_goes(make_desk):
-    desk = make_desk(limits={"streams": 8, "stream_sensors": 200, "subscriptions": 5})
+    desk = make_desk(limits={"streams": 8, "stream_sensors": 500, "subscriptions": 5})
     device = Device(desk, offer=an_offer(20))
     Watcher(desk, "fine", tolerance=0.5)
     for number in range(60):
@@ -178,7 +178,7 @@ def test_what_is_kept_of_streams_is_bounded_whoever_comes_and_goes(make_desk):
         if number % 3:
             guest.line.drop()
     stream = desk.broker.streams.find(TOPIC)
-    assert len(stream.coarse) <= 9  # 20 sensors each, of 200
+    assert len(stream.coarse) <= 9  # each counts for 50 sensors, of 480
     desk.pass_time(0.1)
     assert len(stream.asked) <= 21
     for session in list(desk.broker.sessions):

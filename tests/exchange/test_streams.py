@@ -490,6 +490,23 @@ def test_a_will_on_the_topic_of_a_stream_goes_its_way(desk):
     assert watcher.payloads() == [b"gone"]
 
 
+def test_what_is_left_behind_as_a_will_is_looked_at_like_everything_else(desk):
+    from firelane.mqtt.packets import Will
+
+    device = Device(desk)
+    device.read(20, 30, 40)
+    stolen = to_json(an_offer(boot=1))
+    for number, (topic, payload) in enumerate([(OFFER + TOPIC, stolen), (OFFER + TOPIC, b""), (TOPIC, b"x"),
+                                               (OFFER + "other", b"no offer")]):  # fmt: skip
+        desk.join(f"evil{number}", will=Will(topic=topic, payload=payload, retain=True)).drop()
+    assert stream_of(desk).offer == device.offer
+    assert desk.broker.retained.get((OFFER + TOPIC).encode()).payload == to_json(device.offer)
+    assert desk.broker.retained.get((OFFER + "other").encode()) is None
+    assert stream_of(desk).unreadable == 0
+    desk.join("good", will=Will(topic=OFFER + "third", payload=to_json(an_offer()), retain=True)).drop()
+    assert stream_of(desk, "third") is not None
+
+
 def test_a_need_may_change_while_a_stream_runs(desk):
     Device(desk)
     Watcher(desk, "ann", tolerance=2)

@@ -37,10 +37,10 @@ class Filter:
         y = reading - p
         side = 1.0 if y > 0.0 else -1.0
         u = max(((dt * dt) * dt) * dt, 1e-40)
-        grown, shrunk = 2.0 if self.q * u < 1e4 * self.r else 1.0, 0.125 if self.side != 0.0 else 1.0
-        f = grown if side == self.side else shrunk
-        m = max(3.2e-5, min(2e-6 * u, 0.1))
-        self.q = max(self.q * f, (m * self.r) / u)
+        f = 2.0 if side == self.side else (0.125 if self.side != 0.0 else 1.0)
+        lo = 2e-6 * self.r if u <= 5e4 else (0.1 * self.r) / u
+        hi = 2e6 * self.r if u >= 0.5 else (1e6 * self.r) / u
+        self.q = max(lo, min(self.q * f, hi))
         q_c = (self.q * dt) * dt
         q_b = (q_c * dt) / 2.0
         q_a = (q_b * dt) / 2.0

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from some_readings import SENSORS
 
 from firelane.sense import Fire, ModelBank, SendingBank, fire_trace
-from firelane.sense.recoding import RecodingBank
+from firelane.sense.filter import FIELDS, MODELS, predicted
+from firelane.sense.recoding import RecodingBank, line
 
 TICK_S, AHEAD_S, TOGETHER_S = 0.1, 0.2, 3.0
 ROUNDING = 1 + 1e-9
@@ -130,3 +131,11 @@ def test_what_is_not_known_for_sure_is_not_vouched_for():
     between.recoding.note(between.publisher.bank.whole(np.array([0])), between.delta)
     between.read(3.2, np.array([50.0, 20.0]))
     assert abs(between.subscriber.predict(3.2)[0] - 50.0) < 2.0
+
+
+def test_the_line_between_updates_is_what_every_model_predicts():
+    state = np.random.default_rng(1).normal(size=(1, FIELDS))
+    for model in range(len(MODELS)):
+        value, slope = line(state, np.array([model]), 0, state[0, 0] + 3.0)
+        assert value == predicted(state, model, 0, state[0, 0] + 3.0 - state[0, 0])
+        assert value + slope == pytest.approx(predicted(state, model, 0, 4.0))

@@ -79,6 +79,11 @@ class Coarser:
                 self.begin()
             self.connection = connection
 
+    def let_go(self) -> None:
+        """The session gets no stream of its own any more."""
+        for lane in self.copy.lanes if self.copy is not None else ():
+            lane.share = 1.0
+
     def begin(self) -> None:
         """The subscriber is to forget what it knows, and is told everything whole."""
         self.recoding = RecodingBank(self.stream.bank, self.recoding.bound, self.stream.sure)

@@ -10,11 +10,13 @@ from firelane.exchange.access import Identity
 from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
 from firelane.exchange.publishing import is_system, publish
+from firelane.exchange.sensing import heard
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connack, Connect, Disconnect, Will
 from firelane.mqtt.reasons import Reason, protocol_error
+from firelane.sense.offer import ROOT, OfferError
 
 if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
@@ -277,9 +279,14 @@ def send_will(broker: Broker, session: Session, now: float) -> None:
     session.will, session.will_at = None, NEVER
     if will is None or is_system(will.topic) or not broker.access.may_publish(session.identity, will.topic):
         return
-    message = broker.new_message(will.topic.encode(), will.payload, will.qos, will.retain, session)
+    try:
+        route = heard(broker, session, will.topic, will.payload, now) if will.topic.startswith(ROOT) else None
+    except OfferError:
+        broker.counts.publish_refused += 1
+        return
+    message = broker.new_message(will.topic.encode(), will.payload, will.qos, will.retain and route is None, session)
     message.take_properties(will.properties, now)
-    publish(broker, message, now)
+    publish(broker, message, now, route)
 
 
 def end_session(broker: Broker, session: Session, now: float) -> None:

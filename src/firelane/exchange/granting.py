@@ -23,9 +23,9 @@ def tend(broker: Broker, now: float) -> None:
     for stream in list(streams.followed.values()):
         streams.split(stream, broker.routes.find(stream.name), now)
         streams.beat(stream, now)
-        if now >= stream.granted_at + GRANT_EVERY_S:
+        if now >= stream.granted_at + GRANT_EVERY_S and (stream.moved or len(stream.loads)):
             _grant(broker, stream, now)
-        if stream.lacking.any() and stream.asking.may(now):
+        if stream.lacks and stream.asking.may(now):
             _ask(broker, stream, now)
     while streams.ended:
         topic = streams.ended.pop()
@@ -35,6 +35,7 @@ def tend(broker: Broker, now: float) -> None:
 
 def _grant(broker: Broker, stream: Stream, now: float) -> None:
     """Tell the publisher what its subscribers need, if that has changed."""
+    stream.moved = False
     grant = Grant(tolerance=stream.tightest, load=stream.loads.target(now), subscribers=stream.subscribers)
     if grant != stream.grant:
         stream.grant, stream.granted_at = grant, now
@@ -44,6 +45,9 @@ def _grant(broker: Broker, stream: Stream, now: float) -> None:
 def _ask(broker: Broker, stream: Stream, now: float) -> None:
     """Ask the publisher for states that are lacking here, of all sensors if it is many."""
     lacking = np.flatnonzero(stream.lacking)
+    stream.lacks = len(lacking) > 0
+    if not stream.lacks:
+        return
     wanted = None if 2 * len(lacking) > len(stream) else tuple(lacking.tolist())
     topic = (RESYNC + stream.topic).encode()
     publish(broker, broker.new_message(topic, to_json(Resync(sensors=wanted)), 0, False, None), now)

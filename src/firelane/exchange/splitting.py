@@ -12,6 +12,8 @@ from firelane.scenario.precision import WORTH_IT, kept_share
 if TYPE_CHECKING:
     from firelane.exchange.streams import Streams
 
+LEAST_HELD = 50  # sensors that a stream of somebody's own counts for, as it takes room and time with one, too
+
 
 def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
     """Split a route; returns the copies of those who had a stream of their own and now get it as it is.
@@ -23,7 +25,9 @@ def split_up(streams: Streams, stream: Stream, route: Route) -> list[Copy]:
     direct, coarse, left = [], [], []
     here = {copy.session for copy in route.copies}
     for session in [one for one in stream.coarse if one not in here]:
-        stream.suppressed += stream.coarse.pop(session).suppressed
+        over = stream.coarse.pop(session)
+        over.let_go()
+        stream.suppressed += over.suppressed
     for copy, bound in bounds.items():
         coarser = _own(streams, stream, copy, bound) if bound is not None else None
         _note_share(stream, copy, bound if coarser is not None else None)
@@ -56,7 +60,7 @@ def _bound(stream: Stream, copy: Copy) -> float | None:
 def _own(streams: Streams, stream: Stream, copy: Copy, bound: float) -> Coarser | None:
     coarser = stream.coarse.get(copy.session)
     if coarser is None:
-        if len(stream) > streams.room:
+        if max(len(stream), LEAST_HELD) > streams.room:
             streams.crowded += 1
             streams.tell_once(
                 "crowded",

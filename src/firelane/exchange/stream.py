@@ -78,6 +78,7 @@ class Stream:
         self.subscribers = 0
         self.loads = LoadSignals()
         self._clients: set[str] = set()
+        self.moved = True  # something that was granted may be otherwise by now
         self.mismatches: dict[tuple[str, str], str] = {}  # of client and filter: why
         self.messages = 0
         self.updates = 0
@@ -121,6 +122,7 @@ class Stream:
         self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
         self.suspect: Flags = np.zeros(count, np.bool_)  # an update of theirs may have been lost
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
+        self.lacks = False  # some of them may be
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
         self.clock = Clock()
         self.heard_at = -math.inf
@@ -155,6 +157,7 @@ class Stream:
         clients = {one.session.client_id for one in subscriptions}
         for gone in self._clients - clients:
             self.loads.gone(gone)
+        self.moved = True
         self._clients = clients
         self.asked = {session: one for session, one in self.asked.items() if session.client_id in clients}
         return [(*who, why) for who, why in self.mismatches.items() if who not in before]
@@ -204,6 +207,7 @@ class Stream:
         self.suspect |= self.bank.sequence > 0
         self.sure[self.suspect] = False
         self.lacking |= self.suspect
+        self.lacks = True
         for coarser in self.coarse.values():
             coarser.alarm()
 
@@ -224,7 +228,7 @@ class Stream:
         for layer in _layers(updates):
             first = (self.bank.sequence[layer.sensor] == 0) & ~layer.whole
             self.lacking[layer.sensor[first]] = True
-            part = layer.pick(~first)
+            part = layer.pick(~first) if first.any() else layer
             newer = part.sequence > self.bank.sequence[part.sensor]
             try:
                 self.bank.apply(part)
@@ -236,6 +240,7 @@ class Stream:
                 self.suspect[part.sensor[newer if self._late else last]] = self._late
             self.sure[part.sensor] = self.bank.in_step[part.sensor] & ~self.suspect[part.sensor]
             self.lacking[part.sensor] = ~self.sure[part.sensor]
+            self.lacks = self.lacks or bool(self.lacking[layer.sensor].any())
             self.updates += len(part)
             yield part
 

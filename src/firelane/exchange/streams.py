@@ -16,7 +16,7 @@ from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
-from firelane.exchange.splitting import split_up
+from firelane.exchange.splitting import LEAST_HELD, split_up
 from firelane.exchange.stream import Split, Stream
 from firelane.exchange.traffic import Seen
 from firelane.mqtt import TopicTree
@@ -33,6 +33,11 @@ MOST_NEWS = 100
 REFUSED = ("offer", "load", "resync", "foreign")  # what may not be heeded: the last, messages of others on its topic
 BEAT = 0.9  # of a heartbeat without a word to somebody, after which there is one
 _PROPERTIES = without_length(write_properties({"content_type": CONTENT_TYPE}))
+
+
+def _held(stream: Stream) -> int:
+    """How many sensors a stream counts for: its own, and those of the streams made of it, each some at least."""
+    return len(stream) + max(len(stream), LEAST_HELD) * len(stream.coarse)
 
 
 class Streams:
@@ -94,7 +99,7 @@ class Streams:
         self.ready = True
         for name, stream in self.followed.items():
             self._broker.routes.set_apart(name)
-            stream.lacking[:] = True
+            stream.lacking[:] = stream.lacks = True
 
     def end(self, topic: str) -> None:
         """A stream is no more."""
@@ -104,6 +109,8 @@ class Streams:
             self._topics.remove(topic)
             self._broker.routes.set_back(name)
             self._broker.changed += 1
+            for coarser in stream.coarse.values():
+                coarser.let_go()
             if stream.grant is not None:
                 self.ended.append(topic)
 
@@ -116,7 +123,8 @@ class Streams:
         """Whether there is, and its owner has not more than its share."""
         limits, count = self._broker.limits, len(offer.sensors)
         others = [one for one in self.followed.values() if one is not instead_of]
-        if len(others) >= limits.streams or count > self.room - (len(instead_of) if instead_of is not None else 0):
+        freed = 0 if instead_of is None else _held(instead_of)
+        if len(others) >= limits.streams or count > self.room + freed:
             return False
         own = [one for one in others if one.owner == owner and owner is not None]
         most_streams, most_sensors = (max(1, most // SHARE) for most in (limits.streams, limits.stream_sensors))
@@ -125,8 +133,7 @@ class Streams:
     @property
     def room(self) -> int:
         """How many sensors more can be followed, or told to somebody of its own."""
-        held = sum(len(one) * (1 + len(one.coarse)) for one in self.followed.values())
-        return self._broker.limits.stream_sensors - held
+        return self._broker.limits.stream_sensors - sum(map(_held, self.followed.values()))
 
     def _check_owner(self, stream: Stream, session: Session | None) -> None:
         if self.foreign(stream, session):
@@ -153,6 +160,9 @@ class Streams:
     def pass_on(self, message: Message, route: Route, now: float) -> Route:
         """Take in a message of a stream and tell those who get one of their own; returns the others."""
         stream = self.followed[message.topic]
+        if self.foreign(stream, message.publisher):  # the will of somebody else
+            self.refused["foreign"] += 1
+            return Route(route.text, route.seen, (), ())
         batch = stream.read(message.payload, now)
         stream.speaker, stream.qos = message.publisher, message.qos
         if stream.owner is None and message.publisher is not None and batch is not None:
@@ -253,6 +263,7 @@ class Streams:
             again = coarser.recoding.bank.whole(sensors[stream.sure[sensors]])
             self._tell_anew(coarser, again, stream.clock.theirs(now), now)
         stream.lacking[sensors] |= ~stream.sure[sensors]
+        stream.lacks = True
 
     def _deliver(self, stream: Stream, payload: bytes, route: Route, now: float) -> None:
         broker = self._broker

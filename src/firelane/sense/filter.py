@@ -3,8 +3,8 @@
 A two-state Kalman filter (value and slope) that is corrected only by readings that were sent, so that both ends have
 seen the same. Between updates the acceleration is taken for constant and unknown; its variance (the wander) follows
 from updates alone too. It doubles when two of them running correct to the same side, as the filter then lags behind,
-and falls to an eighth when they correct to different sides, as that is noise; both only as far as it makes a difference
-over the time between two updates, be that milliseconds or hours.
+and falls to an eighth when they correct to different sides, as that is noise. Its limits are wider for updates that are
+milliseconds or hours apart, so that there, too, it can grow and fall as far as makes a difference.
 
 Every line is one IEEE 754 operation in double precision after the other, without fused multiply-add and without
 reordering; docs/sense.md has them in order for other languages.
@@ -33,9 +33,9 @@ FIELDS = 10
 NOISE_OF_DELTA = 0.5  # the variance of a reading in terms of delta^2
 FIRST_SLOPE_VARIANCE = 8.0  # this and those of the wander in terms of that variance
 FIRST_WANDER = 4e-4
-LEAST_WANDER = 2e-6
-LEAST_PULL, LEAST_PULL_AT_REST = 3.2e-5, 0.1  # what the least wander amounts to over dt^4 is from the one to the other
-MOST_PULL = 1e4  # a wander that amounts to more than this does not grow: the filter follows every update already
+LEAST_WANDER, MOST_WANDER = 2e-6, 2e6
+LEAST_PULL, LONG_FOURTH = 0.1, 5e4  # over more than this of dt^4 the least wander is less, and this over dt^4
+MOST_PULL, SHORT_FOURTH = 1e6, 0.5  # over less than this of dt^4 the most wander is more, and this over dt^4
 LEAST_FOURTH = 1e-40  # of dt^4, which could be 0
 KEEP = 0.93  # of a model's score from reading to reading
 
@@ -68,13 +68,11 @@ def begin(state: Floats, sensor: int, time_s: float, reading: float, noise: floa
 @compiled
 def adapted(wander: float, last_side: float, side: float, dt: float, noise: float) -> float:
     """The wander after a correction to this side."""
+    factor = 2.0 if side == last_side else (0.125 if last_side != 0.0 else 1.0)
     fourth = max(((dt * dt) * dt) * dt, LEAST_FOURTH)
-    if side == last_side:
-        factor = 2.0 if wander * fourth < MOST_PULL * noise else 1.0
-    else:
-        factor = 0.125 if last_side != 0.0 else 1.0
-    pull = max(LEAST_PULL, min(LEAST_WANDER * fourth, LEAST_PULL_AT_REST))
-    return max(wander * factor, (pull * noise) / fourth)
+    least = LEAST_WANDER * noise if fourth <= LONG_FOURTH else (LEAST_PULL * noise) / fourth
+    most = MOST_WANDER * noise if fourth >= SHORT_FOURTH else (MOST_PULL * noise) / fourth
+    return max(least, min(wander * factor, most))
 
 
 @compiled

@@ -4,7 +4,7 @@ Implements: rdds, section III-B3, Eq. 2-5.
 Differs:    the paper takes the slope to be right after every update; ours is learnt from the updates alone. On a steady
             acceleration it keeps the bound all the same, once it has settled: its gains are then 1 and 2/dt, an error s
             of the slope becomes -s, and two intervals last 2 sqrt(s^2 + 2 alpha delta) / alpha. Where acceleration
-            varies within +-alpha, the slope may be as old as an interval, and up to sqrt(3) times as many be due.
+            varies within +-alpha, a slope as old as an interval makes it sqrt(3) times as many; docs/sense.md has more.
 Symbols:    alpha -> acceleration, r -> the rate, delta -> delta.
 Checked by: tests/sense/test_rate.py
 """

@@ -5,6 +5,9 @@ the subscriber's models too, and sends an update when they are about to be furth
 so that both errors together stay below `bound`. Between two looks both predictions are straight lines, so their
 distance is largest at one end.
 
+Compiled code that is kept on disk does not notice when that of another module changes. So nothing here calls the
+filter's arithmetic from compiled code, but for the one line that both ends draw between updates (`line`).
+
 Implements: rdds, section III-B, Algorithm 1, with the stream's models in the place of readings.
 Differs:    there is no reading to look at, so what will differ too much soon is sent along with what does already.
 Symbols:    delta_i -> bound; m_i -> a row of state.
@@ -19,8 +22,8 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
-from firelane.sense.bank import ModelBank
-from firelane.sense.filter import KALMAN, KEPT, LEVEL, SENT, SENT_WHOLE, SLOPE, TIME, VALUE, believe, correct
+from firelane.sense.bank import ModelBank, SendingBank
+from firelane.sense.filter import FIELDS, KALMAN, LEVEL, SLOPE, TIME, VALUE, follow
 from firelane.sense.updates import Updates
 
 NOW = -math.inf
@@ -49,8 +52,8 @@ class RecodingBank:
         """The source has taken these updates; see when the first of them has to be passed on."""
         touched = np.unique(updates.sensor)
         self.alike[touched] = False
-        soonest_s = soonest(*self._both, touched, self.source.state[touched, TIME], self.bound, self.bound - delta)
-        self.next_s = min(self.next_s, soonest_s)
+        crossing_s = self._crossings(touched, self.source.state[touched, TIME], delta)
+        self.next_s = min(self.next_s, float(crossing_s.min(initial=np.inf)))
 
     def due(self, time_s: float, until_s: float, delta: float, just: Ints | None = None) -> Updates:
         """What is to be sent at a time of the publisher's, so that nothing differs too much until another.
@@ -60,9 +63,50 @@ class RecodingBank:
         starts_s = np.maximum(time_s, self.source.state[:, TIME])
         if just is not None:
             starts_s[just] = self.source.state[just, TIME]
-        room = self.bound - delta
-        outcome, self.next_s = recode(*self._both, self.alike, starts_s, until_s, self.bound, room)
-        return self._updates(outcome)
+        crossing_s = self._crossings(self.bank.all, starts_s, delta)
+        sent = np.flatnonzero(crossing_s <= until_s)
+        known = sent[(self.bank.sequence[sent] > 0) & (starts_s[sent] > self.bank.state[sent, TIME])]
+        self._correct(known, starts_s[known])
+        crossing_s[known] = self._crossings(known, starts_s[known], delta)
+        whole = sent[(crossing_s <= until_s)[sent]]  # a correction is not enough, or not possible
+        self.bank.sequence[np.setdiff1d(whole, known, assume_unique=True)] += 1
+        self._copy(whole)
+        crossing_s[whole] = np.inf
+        self.next_s = float(crossing_s.min(initial=np.inf))
+        return self._updates(sent, whole)
+
+    def _crossings(self, sensors: Ints, starts_s: Floats, delta: float) -> Floats:
+        """When each of some sensors will be too far off."""
+        source, bank = self.source, self.bank
+        return crossings(
+            source.state, source.model, source.sequence, self.sure, bank.state, bank.model, bank.sequence, self.alike,
+            sensors, starts_s, self.bound, self.bound - delta,
+        )  # fmt: skip
+
+    def _correct(self, sensors: Ints, times_s: Floats) -> None:
+        """Have the subscriber's models corrected by what the source takes sensors to read."""
+        bank, source, count = self.bank, self.source, len(sensors)
+        follow(
+            bank.state,
+            bank.model,
+            bank.sequence,
+            bank.delta,
+            bank.in_step,
+            sensors,
+            bank.sequence[sensors] + 1,
+            times_s,
+            source.predict(times_s, sensors),
+            np.full(count, self.bound),
+            source.model[sensors],
+            np.zeros(count, np.bool_),
+            np.empty((0, FIELDS)),
+        )
+
+    def _copy(self, sensors: Ints) -> None:
+        """Have the subscriber's models be the source's."""
+        bank, source = self.bank, self.source
+        bank.state[sensors], bank.model[sensors] = source.state[sensors], source.model[sensors]
+        self.alike[sensors] = True
 
     def pass_on(self, updates: Updates) -> Updates:
         """The updates that the source has just taken, and whatever else makes the subscriber's models the same as its.
@@ -73,34 +117,18 @@ class RecodingBank:
         known = self.sure & (source.sequence > 0)
         sensors, rows, counts = np.unique(updates.sensor, return_index=True, return_counts=True)
         simple = (counts == 1) & ~updates.whole[rows] & self.alike[sensors] & (bank.sequence[sensors] > 0)
-        outcome: Ints = np.where(known & ~self.alike, SENT_WHOLE, KEPT)
         changed = (source.state[sensors, TIME] != bank.state[sensors, TIME]) & known[sensors]
-        outcome[sensors[changed]] = np.where(simple[changed], SENT, SENT_WHOLE)
-        sent = np.flatnonzero(outcome)
-        bank.state[sent], bank.model[sent] = source.state[sent], source.model[sent]
+        whole = known & ~self.alike
+        whole[sensors[changed & ~simple]] = True
+        sent = np.union1d(np.flatnonzero(whole), sensors[changed])
+        self._copy(sent)
         bank.sequence[sent] += 1
-        self.alike[sent] = True
         self.next_s = math.inf
-        return self._updates(outcome)
+        return self._updates(sent, np.flatnonzero(whole))
 
-    def off(self, time_s: float) -> Floats:
-        """How far apart both are at a time; NaN where one of them knows nothing."""
-        both = (believe(one.state, one.model, one.sequence, one.all, np.full(len(one), time_s))
-                for one in (self.bank, self.source))  # fmt: skip
-        mine, theirs = both
-        return np.abs(mine - theirs)
-
-    @property
-    def _both(self) -> tuple[Floats, Ints, Ints, Flags, Floats, Ints, Ints]:
-        source, bank = self.source, self.bank
-        return (
-            source.state, source.model, source.sequence, self.sure, bank.state, bank.model, bank.sequence,
-        )  # fmt: skip
-
-    def _updates(self, outcome: Ints) -> Updates:
+    def _updates(self, sent: Ints, whole: Ints) -> Updates:
         bank = self.bank
-        sent = np.flatnonzero(outcome != KEPT)
-        whole = outcome[sent] == SENT_WHOLE
+        is_whole = np.isin(sent, whole)
         bank.delta[sent] = self.bound
         return Updates(
             sensor=sent,
@@ -109,9 +137,19 @@ class RecodingBank:
             value=bank.state[sent, VALUE],
             delta=bank.delta[sent],
             model=bank.model[sent],
-            whole=whole,
-            state=bank.state[sent[whole]],
+            whole=is_whole,
+            state=bank.state[sent[is_whole]],
         )
+
+
+def warm_up() -> None:
+    """Have the machine code of all this loaded, or made, before the first message needs it."""
+    source = ModelBank(1)
+    recoding = RecodingBank(source, 2.0)
+    updates = SendingBank(1, delta=1.0).observe(0.0, np.zeros(1))
+    source.apply(updates)
+    recoding.note(updates, 1.0)
+    recoding.due(0.0, 1.0, 1.0)
 
 
 @compiled
@@ -145,33 +183,7 @@ def crosses(
 
 
 @compiled
-def soonest(
-    fine: Floats,
-    fine_model: Ints,
-    fine_sequence: Ints,
-    sure: Flags,
-    coarse: Floats,
-    model: Ints,
-    sequence: Ints,
-    sensors: Ints,
-    starts_s: Floats,
-    bound: float,
-    room: float,
-) -> float:
-    """When the first of some sensors will be too far off; at once where the subscriber knows nothing."""
-    first_s = np.inf
-    for row in range(len(sensors)):
-        sensor = sensors[row]
-        if fine_sequence[sensor] == 0 or not sure[sensor]:
-            continue
-        if sequence[sensor] == 0:
-            return -np.inf
-        first_s = min(first_s, crosses(fine, fine_model, coarse, model, sensor, starts_s[row], bound, room))
-    return first_s
-
-
-@compiled
-def recode(
+def crossings(
     fine: Floats,
     fine_model: Ints,
     fine_sequence: Ints,
@@ -180,41 +192,22 @@ def recode(
     model: Ints,
     sequence: Ints,
     alike: Flags,
+    sensors: Ints,
     starts_s: Floats,
-    until_s: float,
     bound: float,
     room: float,
-) -> tuple[Ints, float]:
-    """Update what would be too far off before `until_s`: by a correction, else by the fine state itself.
+) -> Floats:
+    """When each of some sensors will be too far off; at once where the subscriber knows nothing.
 
     What is not known for sure here is not passed on.
     """
-    result = np.zeros(len(fine_sequence), np.int64)
-    next_s = np.inf
-    for sensor in range(len(fine_sequence)):
+    result = np.full(len(sensors), np.inf)
+    for row in range(len(sensors)):
+        sensor = sensors[row]
         if fine_sequence[sensor] == 0 or not sure[sensor] or alike[sensor]:
             continue
-        start_s = starts_s[sensor]
-        crossing_s = -np.inf
-        if sequence[sensor] > 0:
-            crossing_s = crosses(fine, fine_model, coarse, model, sensor, start_s, bound, room)
-            if crossing_s > until_s:
-                next_s = min(next_s, crossing_s)
-                continue
-        if sequence[sensor] > 0 and start_s > coarse[sensor, TIME]:
-            value = fine[sensor, VALUE]
-            if start_s > fine[sensor, TIME]:
-                value = line(fine, fine_model, sensor, start_s)[0]
-            correct(coarse, sensor, start_s, value)
-            model[sensor] = fine_model[sensor]
-            crossing_s = crosses(fine, fine_model, coarse, model, sensor, start_s, bound, room)
-            result[sensor] = SENT
-        if crossing_s <= until_s:
-            coarse[sensor] = fine[sensor]
-            model[sensor] = fine_model[sensor]
-            alike[sensor] = True
-            result[sensor] = SENT_WHOLE
+        if sequence[sensor] == 0:
+            result[row] = -np.inf
         else:
-            next_s = min(next_s, crossing_s)
-        sequence[sensor] += 1
-    return result, next_s
+            result[row] = crosses(fine, fine_model, coarse, model, sensor, starts_s[row], bound, room)
+    return result

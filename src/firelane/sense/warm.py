@@ -27,4 +27,4 @@ def warm_up() -> None:
     coarser = RecodingBank(source, 2.0)
     coarser.note(first, 1.0)
     coarser.due(1.0, 2.0, 1.0)
-    coarser.off(1.0)
+    source.predict(1.0)

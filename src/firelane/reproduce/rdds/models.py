@@ -34,9 +34,9 @@ from firelane.sense.filter import (
     FIRST_SLOPE_VARIANCE,
     FIRST_WANDER,
     LEAST_PULL,
-    LEAST_PULL_AT_REST,
     LEAST_WANDER,
     MOST_PULL,
+    MOST_WANDER,
     NOISE_OF_DELTA,
 )
 
@@ -145,8 +145,9 @@ def _widened(spread: Floats, step: Floats, pushed: Floats, wander: float) -> Flo
 @compiled
 def _wandering(wander: float, same: float, power: float, noise: float, least: float) -> float:
     """The wander after an update, by whether it was to the same side as the one before, as `filter` has it."""
-    factor = (2.0 if wander * power < MOST_PULL * noise else 1.0) if same > 0.0 else (0.125 if same < 0.0 else 1.0)
-    return max(wander * factor, max(LEAST_PULL, min(least * power, LEAST_PULL_AT_REST)) * noise / power)
+    factor = 2.0 if same > 0.0 else (0.125 if same < 0.0 else 1.0)
+    least, most = min(least, LEAST_PULL / power), max(MOST_WANDER, MOST_PULL / power)
+    return max(least * noise, min(wander * factor, most * noise))
 
 
 @compiled
