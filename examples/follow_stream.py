@@ -27,7 +27,7 @@ VERSION = 2  # of the formulas
 HEADER = struct.Struct(">2sBBHHHIIdd")  # magic, format, flags, version, rows, sensors, boot, batch, time, delta
 ROW, TIMED_ROW = struct.Struct(">HIBd"), struct.Struct(">HIBdd")  # sensor, sequence, kind, value and perhaps time
 STATE = struct.Struct(">8d")  # level, slope, a, b, c, q, r, side
-HEARTBEAT, TIMED, DISCRETE, REPEAT = 1, 2, 4, 8  # flags of a message
+HEARTBEAT, TIMED, DISCRETE, AGAIN = 1, 2, 4, 8  # flags of a message
 MODEL, GONE, WHOLE = 0x0F, 0x40, 0x80  # bits of a row's kind
 WRAP, OVERTAKEN = 2**32, 1000
 SILENT_HEARTBEATS = 2.5
@@ -56,19 +56,22 @@ class Sensor:
             return self.value
         return self.state[0] + self.state[1] * (t - self.time)
 
-    def take(
-        self, sequence: int, t: float, v: float, model: int, state: Numbers, *, late: bool, discrete: bool
-    ) -> None:
+    def take(self, sequence: int, t: float, v: float, model: int, state: Numbers) -> None:
         """One row: a whole one replaces what is known, the next in sequence corrects it."""
-        if not (state or self.state) or sequence < self.sequence:
-            return  # nothing can be made of it, or it is old
-        new = sequence > self.sequence
-        if new or (state and not self.in_step):
-            self.in_step = discrete or bool(state) or (self.in_step and sequence == self.sequence + 1)
+        if not (state or self.state):
+            return  # nothing can be made of it; the state is asked for
+        if sequence > self.sequence or (sequence == self.sequence and state and not self.in_step):
+            self.in_step = bool(state) or (self.in_step and sequence == self.sequence + 1)
             self.state = state or corrected(self.state, t - self.time, v)
+            self.gone = self.gone and sequence == self.sequence
+            self.suspect = self.suspect or sequence > self.sequence  # until the newest message says otherwise
             self.sequence, self.time, self.value, self.model = sequence, t, v, model
-        self.gone = self.gone and not new
-        self.suspect = (self.suspect or new) if late else (self.suspect and not self.in_step)
+
+    def told(self, sequence: int, *, newest: bool, discrete: bool) -> None:
+        """A row of it has come: nothing is amiss any more, if that was its last, and in the newest message."""
+        self.in_step = self.in_step or (discrete and bool(self.state))
+        if newest and self.state and sequence == self.sequence:
+            self.suspect = self.suspect and not self.in_step
 
 
 def corrected(state: Numbers, dt: float, v: float) -> Numbers:
@@ -77,8 +80,7 @@ def corrected(state: Numbers, dt: float, v: float) -> Numbers:
     p = level + slope * dt
     y = v - p
     n = 1.0 if y > 0 else -1.0
-    other = 0.125 if side != 0 else 1.0
-    f = 2.0 if n == side else other
+    f = 2.0 if n == side else (0.125 if side != 0 else 1.0)
     u = max(((dt * dt) * dt) * dt, 1e-40)
     lo = 2e-6 * r if u <= 5e4 else (0.1 * r) / u
     hi = 2e6 * r if u >= 0.5 else (1e6 * r) / u
@@ -118,27 +120,28 @@ class Stream:
             self.boot, self.next, self.ahead_s = boot, batch, math.inf
             self.sensors = [Sensor() for _ in range(sensors)]
         self.ahead_s, self.heard_s = min(self.ahead_s, now_s - self.time), now_s
-        late = self.is_late(batch, repeat=bool(flags & REPEAT))
-        if not late:
+        newest = self.count(batch, again=bool(flags & AGAIN))
+        if newest:
             self.delta = delta
             for sensor in self.sensors if flags & HEARTBEAT else ():
                 sensor.gone = False
         for number, sequence, kind, value, t, state in unpacked(payload, rows, flags, self.time):
-            sensor, discrete = self.sensors[number], bool(flags & DISCRETE)
             if not kind & GONE:
-                sensor.take(sequence, t, value, kind & MODEL, state, late=late, discrete=discrete)
-            elif not late:
-                sensor.gone = True
+                self.sensors[number].take(sequence, t, value, kind & MODEL, state)
+                self.sensors[number].told(sequence, newest=newest, discrete=bool(flags & DISCRETE))
+            elif newest:
+                self.sensors[number].gone = True
 
-    def is_late(self, batch: int, *, repeat: bool) -> bool:
-        """Notice by its number whether messages before this one were lost, and whether others have overtaken it."""
-        missed = (batch + repeat - self.next) % WRAP
+    def count(self, batch: int, *, again: bool) -> bool:
+        """Notice by its number whether messages before this one were lost; false if others have overtaken it."""
+        number = batch + 1 if again else batch
+        missed = (number - self.next) % WRAP
         if missed >= WRAP - OVERTAKEN:
-            return batch != (self.next - 1) % WRAP
+            return False
         self.next = (batch + 1) % WRAP
         for sensor in self.sensors if missed else ():
             sensor.suspect = True
-        return False
+        return True
 
     def lacking(self) -> list[int]:
         """Whose state is to be asked for."""

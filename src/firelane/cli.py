@@ -994,11 +994,15 @@ def sense_identify(series: str, target: float, output: str | None, as_json: bool
 
 
 @main.command()
-@click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx"]))
+@click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx", "rdds"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
 @click.option("--quick", is_flag=True, help="Shorter runs: under two minutes, and one more with --live.")
 @click.option("--live", is_flag=True, help="firedex: Figures 7 to 9 with real clients on an exchange too.")
-@click.option("--trace", type=click.Path(exists=True), help="brokers: vehicles' positions, beside a generated city.")
+@click.option(
+    "--trace",
+    type=click.Path(exists=True),
+    help="brokers: vehicles' positions, beside a generated city; rdds: measured fires, beside generated ones.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @_json
 def reproduce(
@@ -1007,19 +1011,21 @@ def reproduce(
     """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours.
 
     firedex is the paper on lanes and drop rates; planemqx the one on planning for categories of applications, run with
-    real clients; brokers the one on balancing topics over a cluster, which needs Spark (`pip install
-    'firelane[pipeline]'`).
+    real clients; rdds the one on sensors' models, with real traffic, too; brokers the one on balancing topics over a
+    cluster, which needs Spark (`pip install 'firelane[pipeline]'`).
     """
-    from firelane.reproduce import brokers, firedex, planemqx
+    from firelane.reproduce import brokers, firedex, planemqx, rdds
     from firelane.show import show_section
 
     output = output or f"out/{paper}"
+    place = None if trace is None else Path(trace)
     if paper == "firedex":
         results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
     elif paper == "planemqx":
         results = planemqx.reproduce(Path(output), quick=quick, seed=seed)
+    elif paper == "rdds":
+        results = rdds.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     else:
-        place = None if trace is None else Path(trace)
         results = brokers.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     if as_json:
         _print_json(results)

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -113,18 +113,30 @@ class Exchange:
 
 
 @contextmanager
-def served(scenario: Scenario, plan: Plan | None = None, *, data_dir: Path | None = None) -> Iterator[Exchange]:
+def served(
+    scenario: Scenario,
+    plan: Plan | None = None,
+    *,
+    data_dir: Path | None = None,
+    host: str = HOST,
+    settings: Sequence[str] = (),
+) -> Iterator[Exchange]:
     """An exchange on free ports of this machine only, until the block ends; with a plan it makes none of its own.
 
-    With a `data_dir`, every delivery is recorded there.
+    With a `data_dir`, every delivery is recorded there. `settings` are as after `--set exchange.`.
     """
-    with starting(scenario, plan, data_dir=data_dir) as ready:
+    with starting(scenario, plan, data_dir=data_dir, host=host, settings=settings) as ready:
         yield ready()
 
 
 @contextmanager
 def starting(
-    scenario: Scenario, plan: Plan | None = None, *, data_dir: Path | None = None
+    scenario: Scenario,
+    plan: Plan | None = None,
+    *,
+    data_dir: Path | None = None,
+    host: str = HOST,
+    settings: Sequence[str] = (),
 ) -> Iterator[Callable[[], Exchange]]:
     """The same without waiting for it: a function that does."""
     with TemporaryDirectory(prefix="firelane-served-") as name:
@@ -133,21 +145,21 @@ def starting(
         if plan is not None:
             plan.save(folder / "plan.json")
         complaints = folder / "complaints.txt"
-        with complaints.open("wb") as stderr, _process(folder, plan is not None, data_dir, stderr) as process:
+        more = (*SETTINGS, *(UNRECORDED if data_dir is None else RECORDED), *settings)
+        arguments = ["--data-dir", str(data_dir or folder / "data"), "--host", host]
+        arguments += ["--plan", str(folder / "plan.json")] if plan is not None else []
+        arguments += [word for one in more for word in ("--set", f"exchange.{one}")]
+        with complaints.open("wb") as stderr, _process(folder, arguments, stderr) as process:
             try:
                 yield partial(_ready, process, complaints)
             finally:
                 _stop(process)
 
 
-def _process(folder: Path, planned: bool, data_dir: Path | None, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-    arguments = ["serve", str(folder / "scenario.yaml"), "--data-dir", str(data_dir or folder / "data")]
-    arguments += ["--host", HOST, "--mqtt-port", "0", "--http-port", "0"]
-    arguments += ["--plan", str(folder / "plan.json")] if planned else []
-    for setting in (*SETTINGS, *(UNRECORDED if data_dir is None else RECORDED)):
-        arguments += ["--set", f"exchange.{setting}"]
+def _process(folder: Path, arguments: list[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = ["serve", str(folder / "scenario.yaml"), "--mqtt-port", "0", "--http-port", "0", *arguments]
     return subprocess.Popen(
-        [sys.executable, "-c", ATTACHED, *arguments],
+        [sys.executable, "-c", ATTACHED, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

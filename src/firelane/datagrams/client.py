@@ -21,7 +21,7 @@ from firelane.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, ClientError, Got, Pr
 from firelane.datagrams.asking import Asking, Key, UnansweredError
 from firelane.datagrams.naming import Naming, Written
 from firelane.mqtt import FilterTree, filter_problem, plain_topics, topic_problem
-from firelane.mqtt.sn.encode import PUBLISH_BYTES, REGISTER_BYTES, framed_bytes
+from firelane.mqtt.sn.encode import REGISTER_BYTES, framed_bytes, most_payload
 from firelane.mqtt.sn.messages import (
     FIRE_AND_FORGET,
     Acknowledged,
@@ -390,14 +390,6 @@ class DatagramClient:
 
     def _acknowledge(self, kind: Kind, topic_id: int, message_id: int, code: int = ReturnCode.ACCEPTED) -> None:
         self._asking.send(Acknowledged(kind=kind, topic_id=topic_id, message_id=message_id, return_code=code))
-
-
-def most_payload(datagram_bytes: int) -> int:
-    """How large a message may be for its datagram to have at most so many bytes."""
-    most = datagram_bytes - PUBLISH_BYTES
-    while framed_bytes(PUBLISH_BYTES, most) > datagram_bytes:
-        most -= 1
-    return most
 
 
 def _on(written: Written, message: Publish) -> Publish:

@@ -29,6 +29,11 @@ class FromUpstream(Protocol):
 class Gate(Protocol):
     """Stands before a client that speaks another protocol: what it can be sent, and when."""
 
+    @property
+    def most_bytes(self) -> int:
+        """The largest payload of a message that the client can be sent."""
+        ...
+
     def fits(self, message: Message) -> bool:
         """Whether the client can be sent this message at all."""
         ...

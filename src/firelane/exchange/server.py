@@ -21,7 +21,6 @@ from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Conduit, Connection, Phase
 from firelane.exchange.kernel import INFO_BYTES
 from firelane.exchange.link import Link
-from firelane.sense.recoding import warm_up
 
 TICK_S = 0.1
 CLEANING_PAUSE_S = 0.002
@@ -58,7 +57,6 @@ class Server:
         self._leaving: dict[Conduit, float] = {}  # closed from here, and when patience ends
         self._loop = asyncio.get_running_loop()
         self._group: asyncio.TaskGroup | None = None
-        self._warm = False  # the machine code for streams of sensors is ready, or soon will be
         self._alarm = Alarm(self._loop, self._wake)  # when a link is free for what waits on it
 
     async def listen(
@@ -214,19 +212,11 @@ class Server:
             self.broker.tick(monotonic())
             for act in self.at_ticks:
                 act(monotonic())
-            self._look_at_streams()
+            for line in self.broker.streams.take_news():
+                self.tell(line)
             self._release()
             self._abort_the_reluctant()
             self.settle()
-
-    def _look_at_streams(self) -> None:
-        """Tell what is new about streams of sensors; with the first of them, have what they need made ready aside."""
-        streams = self.broker.streams
-        for line in streams.take_news():
-            self.tell(line)
-        if streams.followed and not self._warm and self._group is not None:
-            self._warm = True
-            self._group.create_task(asyncio.to_thread(warm_up))
 
     async def _measure(self) -> None:
         """Count the delays that lanes have noted, a few at a time between other work, as the notes take room."""

@@ -120,7 +120,7 @@ class Stream:
         self.delta = self.offer.precision or 0.0
         self.bank = ModelBank(count)
         self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
-        self.suspect: Flags = np.zeros(count, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.ones(count, np.bool_)  # an update of theirs may have been lost
         self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
         self.lacks = False  # some of them may be
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
@@ -206,7 +206,7 @@ class Stream:
         """Something was lost: who depends on it is to know."""
         self.suspect |= self.bank.sequence > 0
         self.sure[self.suspect] = False
-        self.lacking |= self.suspect
+        self.lacking |= self.bank.sequence > 0
         self.lacks = True
         for coarser in self.coarse.values():
             coarser.alarm()

@@ -279,7 +279,10 @@ class Streams:
         largest = self._broker.limits.packet_bytes
         if connection is not None:
             largest = min(largest, connection.largest_out)
-        return max(LEAST_BYTES, largest - len(stream.name) - SPARE_BYTES)
+        most = largest - len(stream.name) - SPARE_BYTES
+        if connection is not None and connection.gate is not None:
+            most = min(most, connection.gate.most_bytes)
+        return max(LEAST_BYTES, most)
 
     # ---- what an operator is told
 

@@ -150,6 +150,7 @@ class SensorPublisher:
         carrier: Carrier | None = None,
         control: Control | None = None,
         load: Load | None = None,
+        look_every_s: float = ANSWER_EVERY_S,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -161,6 +162,7 @@ class SensorPublisher:
         self._load = load
         self._own_target = control.target if control is not None else None
         self._way = carrier or messenger  # of updates
+        self._look_every_s = look_every_s  # at the latest, for what is to be done now and then
         self._clock = clock
         self._tell = tell
         self._wake = asyncio.Event()
@@ -273,7 +275,7 @@ class SensorPublisher:
                 pause_s = min(pause_s, self.control.period_s / 20)
             self._wake.clear()
             try:
-                async with asyncio.timeout(min(pause_s, ANSWER_EVERY_S)):
+                async with asyncio.timeout(min(pause_s, self._look_every_s)):
                     await self._wake.wait()
             except TimeoutError:
                 pass

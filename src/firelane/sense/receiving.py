@@ -89,7 +89,7 @@ class ReceivingStream:
 
     def _begin(self, sensors: int) -> None:
         self.bank = ModelBank(sensors)
-        self.suspect: Flags = np.zeros(sensors, np.bool_)  # an update of theirs may have been lost
+        self.suspect: Flags = np.ones(sensors, np.bool_)  # an update of theirs may have been lost
         self.gone: Flags = np.zeros(sensors, np.bool_)
         self.told: Ints = np.zeros(sensors, np.int64)  # updates taken of each
         self._past: Floats = np.zeros((self._history, sensors, 2))  # time and value, in a ring that fills as needed

@@ -22,7 +22,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
-from firelane.sense.bank import ModelBank, SendingBank
+from firelane.sense.bank import ModelBank
 from firelane.sense.filter import FIELDS, KALMAN, LEVEL, SLOPE, TIME, VALUE, follow
 from firelane.sense.updates import Updates
 
@@ -140,16 +140,6 @@ class RecodingBank:
             whole=is_whole,
             state=bank.state[sent[is_whole]],
         )
-
-
-def warm_up() -> None:
-    """Have the machine code of all this loaded, or made, before the first message needs it."""
-    source = ModelBank(1)
-    recoding = RecodingBank(source, 2.0)
-    updates = SendingBank(1, delta=1.0).observe(0.0, np.zeros(1))
-    source.apply(updates)
-    recoding.note(updates, 1.0)
-    recoding.due(0.0, 1.0, 1.0)
 
 
 @compiled

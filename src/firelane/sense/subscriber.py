@@ -61,6 +61,8 @@ class Carrier(Protocol):
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
+    most_bytes: int  # of a message
+
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
         """Send a message."""
 
@@ -336,6 +338,11 @@ class SensorSubscriber:
                 self.streams[name].incompatible = str(problem)
             self._tell(f"{name}: {problem}")
 
+    def _asked(self, wanted: Resync) -> bytes:
+        """How something is asked for; where a list does not fit a message, for all."""
+        said = to_json(wanted)
+        return said if len(said) <= self._messenger.most_bytes else to_json(Resync())
+
     async def _ask(self) -> None:
         """Ask for states that are missing and, now and then, for the load that can be borne (Eq. 9)."""
         while True:
@@ -344,7 +351,7 @@ class SensorSubscriber:
             for stream in list(self.streams.values()):
                 wanted = stream.to_ask(now)
                 if wanted is not None:
-                    await self._messenger.publish(RESYNC + stream.topic, to_json(wanted))
+                    await self._messenger.publish(RESYNC + stream.topic, self._asked(wanted))
             if self._occupancy is not None and self._occupancy.due(now):
                 signal = to_json(LoadSignal(load=self._occupancy.predict(now)))
                 for topic in list(self.streams):

@@ -49,6 +49,8 @@ class Updates:
 
     def pick(self, rows: Ints | Flags) -> Updates:
         """Some of them, such as those that were not lost."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         return Updates(
             sensor=self.sensor[rows],
             sequence=self.sequence[rows],
@@ -57,9 +59,14 @@ class Updates:
             delta=self.delta[rows],
             model=self.model[rows],
             whole=self.whole[rows],
-            state=self.state[np.isin(np.flatnonzero(self.whole), np.arange(len(self))[rows])],
+            state=self._states_of(rows),
             version=self.version,
         )
+
+    def _states_of(self, rows: Ints | Flags) -> Floats:
+        if not len(self.state):
+            return self.state
+        return self.state[np.isin(np.flatnonzero(self.whole), np.arange(len(self))[rows])]
 
     def check(self, sensors: int) -> None:
         """Refuse what a bank of so many sensors does not know or cannot reckon with."""

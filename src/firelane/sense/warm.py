@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.sense.bank import ModelBank
-from firelane.sense.filter import FIELDS, LAST_VALUE
+from firelane.sense.bank import ModelBank, SendingBank
 from firelane.sense.recoding import RecodingBank
-from firelane.sense.updates import Updates
 
 
 def warm_up() -> None:
     """Take, predict and tell anew something small."""
-    one, source = np.ones(1), ModelBank(1)
-    first = Updates(
-        sensor=np.zeros(1, np.int64),
-        sequence=np.ones(1, np.int64),
-        time_s=one,
-        value=one,
-        delta=one,
-        model=np.full(1, LAST_VALUE),
-        whole=np.ones(1, np.bool_),
-        state=np.ones((1, FIELDS)),
-    )
-    source.apply(first)
-    coarser = RecodingBank(source, 2.0)
-    coarser.note(first, 1.0)
-    coarser.due(1.0, 2.0, 1.0)
+    source = ModelBank(1)
+    updates = SendingBank(1, delta=1.0).observe(0.0, np.zeros(1))
+    source.apply(updates)
     source.predict(1.0)
+    recoding = RecodingBank(source, 2.0)
+    recoding.note(updates, 1.0)
+    recoding.due(0.0, 1.0, 1.0)

@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from firelane.client import Client
 from firelane.datagrams import DatagramClient
 from firelane.sense.publisher import SensorPublisher
 from firelane.sense.subscriber import SensorSubscriber
@@ -62,3 +63,37 @@ async def test_both_ends_on_udp_agree_and_heal_what_a_lossy_link_has_lost(tmp_pa
             assert relay.lost > 10
             relay.loss = 0.0
             await until(lambda: np.abs(followed.bank.predict(1e9 + 119) - readings(119)).max() < DELTA)
+
+
+async def test_many_states_are_told_in_datagrams_to_who_comes_late(tmp_path):
+    """The publisher's first message holds all of them and is too large for UDP; the exchange tells them in portions."""
+    names = [f"T{number}" for number in range(100)]
+    with firelane(tmp_path, "--set", "exchange.mqtt_sn={port: 0}") as broker:
+        async with (
+            Client(f"mqtt://127.0.0.1:{broker.port}") as out,
+            DatagramClient("127.0.0.1", port_of(broker, "mqtt-sn")) as into,
+            SensorPublisher(out) as publisher,
+            SensorSubscriber(into, TOPIC) as known,
+        ):
+            stream = await publisher.offer(TOPIC, names, precision=DELTA)
+            await stream.observe(np.arange(100.0), time_s=1e9)
+            await until(lambda: TOPIC in known.streams and len(known.streams[TOPIC]) == len(names))
+            await until(lambda: not len(known.streams[TOPIC].missing()))
+            assert known.streams[TOPIC].bank.predict(1e9).tolist() == list(range(100))
+
+
+async def test_who_lacks_more_than_fits_a_datagram_asks_for_all(tmp_path):
+    """The numbers of 999 sensors are some 4 kB; a datagram takes 1400 bytes."""
+    names = [f"T{number}" for number in range(1000)]
+    with firelane(tmp_path, "--set", "exchange.mqtt_sn={port: 0}") as broker:
+        async with (
+            Client(f"mqtt://127.0.0.1:{broker.port}") as out,
+            DatagramClient("127.0.0.1", port_of(broker, "mqtt-sn")) as into,
+            SensorPublisher(out) as publisher,
+            SensorSubscriber(into, TOPIC) as known,
+        ):
+            stream = await publisher.offer(TOPIC, names, precision=DELTA)
+            await stream.observe(np.zeros(1), np.array([0]), time_s=1e9)  # fits, so that only the others are lacking
+            await until(lambda: TOPIC in known.streams and len(known.streams[TOPIC].missing()) == 999)
+            await stream.observe(np.arange(1000.0), time_s=1e9 + 1)
+            await until(lambda: not len(known.streams[TOPIC].missing()))

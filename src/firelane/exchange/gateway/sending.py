@@ -13,7 +13,7 @@ from typing import Protocol
 from firelane.exchange.counts import Counts
 from firelane.exchange.gateway.topics import Topics
 from firelane.exchange.message import Message
-from firelane.mqtt.sn.encode import PUBLISH_BYTES, REGISTER_BYTES, encode, framed_bytes
+from firelane.mqtt.sn.encode import PUBLISH_BYTES, REGISTER_BYTES, encode, framed_bytes, most_payload
 from firelane.mqtt.sn.messages import Acknowledged, Kind, Publish, Register, ReturnCode, Step
 from firelane.scenario.settings import MqttSn
 
@@ -60,6 +60,11 @@ class Sending:
         self._last_id = 0
 
     # ---- the gate that messages must pass
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest payload that goes into a datagram."""
+        return most_payload(self._settings.datagram_bytes)
 
     def fits(self, message: Message) -> bool:
         """Whether a message, and the name of its topic, go into a datagram, and the client wants the topic."""

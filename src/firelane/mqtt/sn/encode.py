@@ -93,6 +93,14 @@ def framed_bytes(head_bytes: int, rest_bytes: int) -> int:
     return short if short <= _SHORT_FORM else short + 2
 
 
+def most_payload(datagram_bytes: int) -> int:
+    """How large a message may be for its datagram to have at most so many bytes."""
+    most = datagram_bytes - PUBLISH_BYTES
+    while framed_bytes(PUBLISH_BYTES, most) > datagram_bytes:
+        most -= 1
+    return most
+
+
 def _framed(kind: Kind, body: bytes) -> bytes:
     length = len(body) + 2
     if length <= _SHORT_FORM:
