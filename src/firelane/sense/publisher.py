@@ -73,6 +73,7 @@ class Messenger(Protocol):
 class Carrier(Protocol):
     """What takes the messages of streams past the broker, which then only negotiates: DDS."""
 
+    transport: dict[str, dict[str, Any]]  # what an offer says of it
     most_bytes: int
     reliable: bool
 
@@ -199,6 +200,8 @@ class SensorPublisher:
             raise OfferError(f'"{topic}" cannot be the topic of a stream: {problem or "it starts with $"}')
         if topic in self.streams:
             raise OfferError(f'"{topic}" is offered already; give other sensors a stream of their own')
+        if self._carrier is not None:
+            more = {"transport": self._carrier.transport} | more
         if self.control is not None:
             more = {"gamma_max": max(1.0, self.control.gamma_max), "load": self._own_target} | more
         offer = _offer(sensors, precision, discrete, type, heartbeat_s, more)

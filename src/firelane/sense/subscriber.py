@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from firelane.arrays import Floats
+from firelane.mqtt import plain_topics
 from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.offer import (
     LOAD,
@@ -60,7 +61,9 @@ class Carrier(Protocol):
 class Messenger(Protocol):
     """How messages get to a broker and back: an MQTT client, or one for datagrams."""
 
-    most_bytes: int  # of a message
+    @property
+    def most_bytes(self) -> int:
+        """How large a message may be."""
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
         """Send a message."""
@@ -206,11 +209,11 @@ class SensorSubscriber:
         if self._type is not None:
             properties.append((SENSOR_TYPE, self._type))
         async with AsyncExitStack() as stack:
-            await self._subscribe(stack, OFFER + self._filter, self._offered, qos=1)
+            await self._subscribe(stack, OFFER + plain_topics(self._filter), self._offered, qos=1)
             # what a broker has kept of a stream's messages is old, and its sender may not say so
             await self._subscribe(stack, self._filter, self.arrived, properties=tuple(properties), retained=False)
             if self._carrier is not None:
-                carried = self._carrier.subscribe(self._filter, self.arrived)
+                carried = self._carrier.subscribe(plain_topics(self._filter), self.arrived)
                 stack.callback(self._carrier.unsubscribe, carried)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]
