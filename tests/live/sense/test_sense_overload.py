@@ -71,7 +71,7 @@ async def watch(folder, widen, done) -> Seen:
             SensorPublisher(device) as publisher,
         ):
             stream = await publisher.offer(TOPIC, [f"T{n}" for n in range(SENSORS)], precision=TOLERANCE)
-            await post.subscribe("video", lambda *_: None, properties=(("weight", "5"),))
+            await post.subscribe("video", lambda *_: None, properties=(("weight", "20"),))
 
             def told(one, updates):
                 seen.told.append((updates, one.delta, one.boot))
@@ -136,11 +136,8 @@ def errors(seen: Seen, delta: float) -> np.ndarray:
 
 
 async def test_precision_gives_way_nothing_is_dropped_and_more_value_is_kept(tmp_path):
-    for attempt in range(3):  # an exchange that a busy machine lets look later than 0.2 s after it should is late
-        wide = await watch(tmp_path / f"wide{attempt}", 10, lambda one: one.get("delta", 0) > 2 * TOLERANCE)
-        delta = wide.stream["delta"]
-        if worst(wide, delta) < 1:
-            break
+    wide = await watch(tmp_path / "wide", 10, lambda one: one.get("delta", 0) > 2 * TOLERANCE)
+    delta = wide.stream["delta"]
     assert delta > 2 * TOLERANCE, wide.stream
     assert wide.stream["suppressed"] > 0
     assert wide.subscription["drop_rate"] == 0
@@ -152,4 +149,9 @@ async def test_precision_gives_way_nothing_is_dropped_and_more_value_is_kept(tmp
     held = await watch(tmp_path / "held", 1, lambda one: "delta" in one)
     assert held.stream["delta"] == TOLERANCE
     assert sum(held.subscription["dropped"].values()) == 0
-    assert wide.metrics["utility"]["rate"] > held.metrics["utility"]["rate"]
+    assert value(wide) > 1.05 * value(held)
+
+
+def value(seen: Seen) -> float:
+    """What the subscriber has of the stream and of the video together."""
+    return sum(one["utility"] for one in seen.metrics["subscriptions"] if one["filter"] in (TOPIC, "video"))
