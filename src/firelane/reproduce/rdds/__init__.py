@@ -37,12 +37,17 @@ class Effort:
 
     generated: experiments.Effort
     given: experiments.Effort
-    loss: loss.LossEffort
+    crossing: loss.LossEffort
+    given_crossing: loss.LossEffort
     fires: int
 
 
-FULL = Effort(generated=experiments.FULL, given=experiments.GIVEN, loss=loss.FULL, fires=42)
-QUICK = Effort(generated=experiments.QUICK, given=experiments.QUICK, loss=loss.QUICK, fires=12)
+FULL = Effort(
+    generated=experiments.FULL, given=experiments.GIVEN, crossing=loss.FULL, given_crossing=loss.GIVEN, fires=42
+)
+QUICK = Effort(
+    generated=experiments.QUICK, given=experiments.QUICK, crossing=loss.QUICK, given_crossing=loss.QUICK, fires=12
+)
 
 
 def reproduce(
@@ -52,18 +57,17 @@ def reproduce(
     effort = effort or (QUICK if quick else FULL)
     started = perf_counter()
     given = [] if trace is None else fires.measured(trace)  # first, as something may be wrong with it
-    kinds = [(fires.generated(effort.fires, seed), effort.generated)]
-    kinds += [(fires.as_fires(name, one), effort.given) for name, one in given]
+    kinds = [(fires.generated(effort.fires, seed), effort.generated, effort.crossing)]
+    kinds += [(fires.as_fires(name, one), effort.given, effort.given_crossing) for name, one in given]
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FirelaneError(f"{output}: cannot make this folder: {problem.strerror}") from None
-    crossed = len(effort.loss.losses) * len(effort.loss.ways)
-    total = sum(one.runs + crossed for _, one in kinds)
+    total = sum(much.runs + losses.runs for _, much, losses in kinds)
     found, limited = {}, True
     with progress_bar(total, "live") as progress, TemporaryDirectory(prefix="firelane-rdds-") as scratch:
-        for kind, much in kinds:
-            one = _fires(kind, much, effort.loss, Path(scratch), seed, progress)
+        for kind, much, losses in kinds:
+            one = _fires(kind, much, losses, Path(scratch), seed, progress)
             limited = one.pop("quota")
             _draw(one, output)
             found[kind.name] = one
@@ -95,10 +99,11 @@ def _fires(
     file = scratch / "fires.npz"
     kind.save(file)
     load_period_s = effort.window * SAMPLE_ROWS * effort.control_interval_s
+    points = suppression.suppressed(kind)
     with staged(file, load_period_s=load_period_s) as place:
-        found = experiments.Experiments(place, kind, effort, seed=seed, progress=progress).all()
+        found = experiments.Experiments(place, points, effort, seed=seed, progress=progress).all()
         found["quota"] = place.quota is not None
-    found |= {"suppression": suppression.suppressed(kind), "figure_11": [], "no_figure_11": ""}
+    found |= {"suppression": points, "figure_11": [], "no_figure_11": ""}
     try:
         found["figure_11"] = loss.figure_11(file, losses, seed=seed, progress=progress)
     except NetworkError as problem:

@@ -20,7 +20,7 @@ from firelane.sense.updates import UpdateError
 from firelane.sense.wire import decode
 
 LOOKS = 8  # of each publisher, from sample to sample
-LINGER_S = 0.3  # so that nobody is gone before the measured device has its last message
+LINGER_S = 0.6  # so that nobody is gone before the measured device has its last message
 
 
 async def play(setting: Setting) -> Results:

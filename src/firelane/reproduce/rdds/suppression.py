@@ -46,9 +46,12 @@ def suppressed(fires: Fires, deltas: Sequence[float] = DELTAS) -> list[Results]:
     return points
 
 
-def share_sent(fires: Fires, delta: float) -> float:
-    """Of all readings, with `auto`."""
-    return 1.0 - float(replay(as_trace(fires), delta=delta, model=AUTO).to_data()["suppressed"])
+def delta_for(points: Sequence[Results], times: float, widest: float) -> tuple[float, float]:
+    """The precision at which `auto` sends so many times what it sends at the widest, and the share of readings that is."""
+    deltas = np.log([point["delta"] for point in points])
+    shares = 1.0 - np.array([point[AUTO] for point in points])
+    wanted = min(times * float(np.interp(np.log(widest), deltas, shares)), float(shares.max()))
+    return float(np.exp(np.interp(wanted, shares[::-1], deltas[::-1]))), wanted
 
 
 def where_caching_is(points: Sequence[Results], share: float = PAPER[CACHING]) -> Results | None:
