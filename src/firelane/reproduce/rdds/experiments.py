@@ -1,24 +1,24 @@
 """The experiments of the RDDS paper on a stage: many firefighters, a controlled load, a surge.
 
 Implements: rdds, section III-C3 (Fig. 5) and section IV-D1 and IV-E (Fig. 8-10, 12, 13).
-Differs:    fewer sensors, so that it fits two cores; the measured device has a share of a core in which the same happens
-            as on the paper's tablet: with every reading sent it is full at 16 firefighters. For the second experiment,
-            1500 sensors are a load of 0.7 with a delta (the paper's is 0.68) at which twice as much is sent as with 1,
-            so that 0.4 can be kept, too. How fast it processes messages the paper does not say: it is such that half of
-            that needs a load of 0.4, as it did there.
+Differs:    fewer sensors, so that it fits two cores; the measured device has a share of a core in which the same
+            happens as on the paper's tablet: with every reading sent it is full at 16 firefighters. For the second
+            experiment, 1500 sensors are a load of 0.7 with a delta (the paper's is 0.68) at which twice as much is sent
+            as with 1, so that 0.4 can be kept, too. How fast it processes messages the paper does not say: it is such
+            that half of that needs a load of 0.4, as it did there.
 Symbols:    |C| -> participants, U_ref -> target, delta_max -> MOST_DELTA.
 Checked by: tests/reproduce/test_rdds.py
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from firelane.reproduce.rdds.outcome import TARGET, in_tens, loads, mean, point, transient
 from firelane.reproduce.rdds.play import CACHING, KALMAN, PLAIN, SAMPLE_ROWS
 from firelane.reproduce.rdds.stage import Stage
 from firelane.reproduce.rdds.suppression import delta_for
@@ -27,7 +27,7 @@ from firelane.sense.bank import AUTO
 FIREFIGHTERS = 32
 FULL_AT = 16  # firefighters, with every reading sent
 DELTA = 0.5
-TARGET, MOST_DELTA, UNCONTROLLED_DELTA = 0.7, 1.0, 0.7
+MOST_DELTA, UNCONTROLLED_DELTA = 1.0, 0.7
 UNIT = 500  # sensors in the paper's second experiment, and multiples of it
 SURGED = 3  # units
 SPARE = 2.0  # times as much is sent on target, after the surge, as with the widest delta
@@ -36,8 +36,6 @@ BUFFERED = 4  # samples' messages, for which the application has room
 SURGED_HZ = 800.0  # messages that a device here takes in then
 SLOWED_TARGET = 0.4
 SURELY = 0.95  # a little less than that, so that it is full
-NEAR = 0.05  # of the target
-SMOOTHED = 3  # samples
 CALIBRATED_WITH = 8  # firefighters
 BATCHED = f"{AUTO}, batched"
 Results = dict[str, Any]
@@ -168,9 +166,9 @@ class Experiments:
                 {
                     "paper_sensors": units * UNIT,
                     "sensors": sensors,
-                    "on": _mean([one["load"] for one in settled]),
-                    "delta": _mean([one["delta"] for one in settled]),
-                    "off": _mean(loads(off)),
+                    "on": mean([one["load"] for one in settled]),
+                    "delta": mean([one["delta"] for one in settled]),
+                    "off": mean(loads(off)),
                 }
             )
         return points
@@ -195,87 +193,6 @@ class Experiments:
             "overflowed": run["application_overflowed"],
             "period_s": run["period_s"],
         }
-
-
-def loads(run: Results) -> list[float]:
-    """The load of each sample."""
-    return [one["load"] for one in run["samples"]]
-
-
-def in_tens(each: Sequence[float]) -> list[float]:
-    """Means of ten; what is left over is left out."""
-    whole = len(each) // 10 * 10
-    return [float(one) for one in np.asarray(each[:whole]).reshape(-1, 10).mean(axis=1)]
-
-
-def point(run: Results, cores: float) -> Results:
-    """What a run of the first experiment comes to, a second."""
-    samples = run["samples"]
-    total = {name: sum(one[name] for one in samples) for name in samples[0] if samples[0][name] is not None}
-    seconds, readings = total["at"], total["readings"]
-    user_s, system_s, models_s = total["user_s"], total["system_s"], total["models_s"]
-    per_core = 1 / seconds / cores
-    return {
-        "participants": run["participants"],
-        "sent_hz": total["sent"] / seconds,
-        "received_hz": total["received"] / seconds,
-        "messages_hz": (total["sent"] + total["received"]) / seconds,
-        "offered_hz": (run["participants"] + 1) * run["sensors"] / run["interval_s"],
-        "suppressed": 1 - total["updates"] / readings,
-        "load": _mean(loads(run)),
-        "kernel": system_s * per_core,
-        "models": models_s * per_core,
-        "rest": (user_s - models_s) * per_core,
-        "overflowed": run["overflowed"],
-        "missed": max(0, run["missed"]),
-        "skipped": run["skipped"],
-        "own_sent": run["own_sent"],
-        "own_received": run["own_received"],
-        "exchange_load": run["exchange_load"],
-    }
-
-
-def transient(samples: Sequence[Results], surge: int, slow: int) -> Results:
-    """Figure 13 and what is read off it."""
-    load = np.array([one["load"] for one in samples])
-    delta = np.array([one["delta"] for one in samples])
-    target = np.array([one["target"] for one in samples])
-    lowered = next((place for place in range(slow, len(samples)) if target[place] < TARGET - NEAR), None)
-    found: Results = {
-        "load": load.tolist(),
-        "delta": delta.tolist(),
-        "target": target.tolist(),
-        "waits": [one["waits"] for one in samples],
-        "surge": surge,
-        "slow": slow,
-        "settled_in": settling(load[surge:slow], TARGET),
-        "load_after_surge": _mean(load[surge + 5 : slow].tolist()),
-        "delta_before": float(delta[:surge][-10:].mean()),
-        "delta_after_surge": float(delta[surge + 5 : slow].mean()),
-        "lowered_at": lowered,
-    }
-    if lowered is not None and len(samples) - lowered > 2 * SMOOTHED:
-        last = slice((lowered + len(samples)) // 2, None)
-        found |= {
-            "lowered_to": float(target[last].mean()),
-            "load_at_last": _mean(load[last].tolist()),
-            "delta_at_last": float(delta[last].mean()),
-        }
-    return found
-
-
-def settling(load: Sequence[float] | np.ndarray[Any, Any], target: float) -> int | None:
-    """Samples until the load, as a mean of three, comes within 0.05 of the target; None if it does not."""
-    smooth = np.convolve(np.asarray(load, np.float64), np.full(SMOOTHED, 1 / SMOOTHED), mode="valid")
-    near = np.flatnonzero(np.abs(smooth - target) <= NEAR)
-    return int(near[0]) + 1 if len(near) else None
-
-
-def _mean(values: Sequence[float]) -> Results:
-    """A mean and its standard error."""
-    many = len(values)
-    spread = float(np.std(values, ddof=1)) / math.sqrt(many) if many > 1 else None
-    return {"mean": float(np.mean(values)), "standard_error": spread}
 
 
 FULL = Effort(

@@ -9,7 +9,8 @@ import numpy as np
 
 from firelane.plots import COLOURS, figure, save_figure
 from firelane.reproduce.rdds.crossing import DDS, RELIABLE_DDS, SILENT_UDP, TCP, UDP
-from firelane.reproduce.rdds.experiments import BATCHED, TARGET
+from firelane.reproduce.rdds.experiments import BATCHED
+from firelane.reproduce.rdds.outcome import TARGET
 from firelane.reproduce.rdds.play import CACHING, KALMAN, PLAIN
 from firelane.sense.bank import AUTO
 

@@ -1,7 +1,7 @@
 """The firefighters that are not measured: one process with a connection and a publisher for each of them.
 
-They all have the same device and as many sensors as the measured one. So where the load is controlled, they do as it does:
-their precision is the one that its messages carry.
+They all have the same device and as many sensors as the measured one. So where the load is controlled, they do as it
+does: their precision is the one that its messages carry.
 """
 
 from __future__ import annotations
