@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from firelane.reproduce.rdds.crossing import DDS
 from firelane.reproduce.rdds.figures import CROSSED, WAYS
 from firelane.reproduce.rdds.outcome import NEAR, TARGET
 from firelane.reproduce.wording import NOTHING, paragraphs, percent, table
 
 Results = dict[str, Any]
+NO_DDS = "DDS was not run, as `pip install 'firelane[dds]'` was not."
 
 
 def chapters(found: Results) -> str:
@@ -97,6 +99,7 @@ def _figure_11(found: Results, folder: str) -> str:
         "The RMSE is that of what the subscriber believes of every reading, 0.9 of an interval after it was made, with "
         "delta 1. Packets are all IP packets towards the subscriber; each is lost by chance, and none on the way back. "
         "A subscriber that is unsure says so: its bound is infinite.",
+        "" if any(one["way"] == DDS for one in found["figure_11"]) else NO_DDS,
         _picture(folder, 11),
     )
 

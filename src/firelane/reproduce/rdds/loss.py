@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from firelane.errors import FirelaneError
 from firelane.reproduce.lossy import LossyLink, lossy_link
-from firelane.reproduce.rdds.crossing import DDS, TCP, UDP, WAYS, Crossed
+from firelane.reproduce.rdds.crossing import DDS, RELIABLE_DDS, TCP, UDP, WAYS, Crossed
 from firelane.reproduce.rdds.worker import Worker, WorkerError, worker
 from firelane.scenario import from_data
 from firelane.scenario.plan import plain_plan
@@ -67,8 +68,14 @@ def figure_11(fires: Path, effort: LossEffort, *, seed: int, progress: Callable[
                 progress(1)
             return found
 
-    with ThreadPoolExecutor(len(effort.ways)) as pool:
-        return [point for some in pool.map(points, effort.ways) for point in some]
+    ways = [way for way in effort.ways if way not in (DDS, RELIABLE_DDS) or there_is_dds()]
+    with ThreadPoolExecutor(len(ways)) as pool:
+        return [point for some in pool.map(points, ways) for point in some]
+
+
+def there_is_dds() -> bool:
+    """Whether the extra `dds` is installed."""
+    return find_spec("cyclonedds") is not None
 
 
 class _Line:
