@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 
 from firelane import client
 from firelane.client import Client, ClientError, address
@@ -25,7 +26,7 @@ def test_what_is_no_address_is_told_in_a_line(url):
         address(url)
 
 
-def served(reply: bytes | None):
+def served(reply: bytes | None, run=asyncio.run):
     """Runs a client against somebody who accepts connections and says this, or nothing and hangs up."""
 
     async def serve(reader, writer):
@@ -46,7 +47,7 @@ def served(reply: bytes | None):
             server.close()
             await asyncio.sleep(0.1)  # for both ends to hang up
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize("reply", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x20\x03\x00\x87\x00", b"\xff" * 50])
@@ -55,3 +56,8 @@ def test_a_broker_that_does_not_let_anybody_in_is_told_in_a_line(reply, monkeypa
     with pytest.raises(ClientError, match=r"broker") as raised:
         served(reply)
     assert "\n" not in str(raised.value)
+
+
+def test_it_works_on_the_loop_of_uvloop_too():
+    """Its transports are none of asyncio's classes."""
+    served(b"\x20\x03\x00\x00\x00", uvloop.run)
