@@ -243,3 +243,18 @@ def test_what_a_broker_would_not_take_is_refused_here_and_not_sent_for_ever():
             assert len(desk.of(Publish)) == 1
 
     asyncio.run(main())
+
+
+def test_what_was_retained_is_left_out_for_who_wants_news_only():
+    async def main():
+        news, everything = [], []
+        async with Desk(fair) as desk, Client(desk.url) as client, asyncio.timeout(10):
+            await client.subscribe("a", lambda topic, payload: news.append(payload), retained=False)
+            await client.subscribe("#", lambda topic, payload: everything.append(payload))
+            for retain in (True, False):
+                desk.writers[0].write(encode(Publish(topic="a", payload=b"%d" % retain, retain=retain), V5))
+            while len(everything) < 2:
+                await asyncio.sleep(0.01)
+            assert news == [b"0"]
+
+    asyncio.run(main())

@@ -41,7 +41,7 @@ class Coarser:
         self.boot = secrets.randbelow(WRAP)
         self.number = 0
         self.sent_at = -np.inf
-        self.unsaid = False  # it is to be told something, even if no sensor has news
+        self.unsaid = True  # it is to be told something, even if no sensor has news: that it begins, to begin with
         self._claimed = np.inf  # the bound that its subscriber was last told
         self._delta = stream.delta  # for which it was last seen when something is due
         self.messages = 0
@@ -89,7 +89,7 @@ class Coarser:
         self.recoding = RecodingBank(self.stream.bank, self.recoding.bound, self.stream.sure)
         self.boot = secrets.randbelow(WRAP)
         self.number = 0
-        self.unsaid, self._claimed = False, np.inf
+        self.unsaid, self._claimed = True, np.inf
 
     def take(self, updates: Updates, time_s: float) -> Updates:
         """What of the publisher's updates, which have just been taken in, is to be told, and what else."""

@@ -125,7 +125,7 @@ class Stream:
         self.lacks = False  # some of them may be
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
         self.clock = Clock()
-        self.heard_at = -math.inf
+        self.heard_at = self._latest_s = -math.inf
         self._numbering.restart()
         self.begun_anew()
 
@@ -185,7 +185,7 @@ class Stream:
         if batch.boot != self.boot:
             self._begin(batch.boot)
         self.messages += 1
-        self.heard_at = now
+        self.heard_at, self._latest_s = now, max(self._latest_s, batch.time_s)
         if self.clock.theirs(now) - batch.time_s > MOST_BEHIND_S:
             self.clock = Clock()
         self.clock.heard(batch.time_s, now)
@@ -199,7 +199,7 @@ class Stream:
     def _check(self, batch: Batch) -> None:
         if batch.sensors != len(self) or batch.discrete != self.offer.discrete:
             raise UpdateError("this message is not of the stream that was offered; offer it anew")
-        if batch.boot != self.boot == self.offer.boot and batch.boot in self._former:
+        if batch.boot != self.boot == self.offer.boot and (batch.boot in self._former or batch.time_s < self._latest_s):
             raise UpdateError("this message is of a life before this one; leave it out")
 
     def _lose(self) -> None:
@@ -215,6 +215,8 @@ class Stream:
         """What the latest message says of the stream as a whole."""
         if not self.offer.discrete:
             self.delta = batch.delta
+        if not (batch.heartbeat or len(batch.gone)):
+            return
         gone = batch.gone if batch.heartbeat else np.union1d(self.gone, batch.gone)
         if not np.array_equal(gone, self.gone):
             self.gone = gone

@@ -153,7 +153,8 @@ class ReceivingStream:
         """Whether a message is of a publisher's life before this one, or was told before the stream was told anew."""
         if batch.boot == self.boot:
             return False
-        return batch.boot in self._ended or (batch.boot in self._former and batch.time_s < self._latest_s)
+        known = batch.boot in self._former or self.offer is not None  # a life with another clock is offered first
+        return batch.boot in self._ended or (known and batch.time_s < self._latest_s)
 
     def _take_word(self, batch: Batch) -> None:
         """What the latest message says of the stream as a whole."""

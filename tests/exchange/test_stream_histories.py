@@ -1,0 +1,195 @@
+"""Random histories of streams: losses, restarts, other precisions; a bound that is claimed holds, and all heals."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import numpy as np
+import pytest
+from sensors import TOPIC, Device, Watcher, an_offer
+
+from firelane.sense import UpdateError
+from firelane.sense.offer import GRANT, RESYNC
+from firelane.sense.sending import SendingStream
+from firelane.sense.subscriber import FollowedStream
+from firelane.sense.wire import decode
+
+SENSORS = 4
+TICK_S = 0.1
+SEEDS = range(3)
+ONES = (None, 0.5, 0.8, 1.5, 3.0, 6.0)  # tolerances
+
+
+class Channel:
+    """Loses, doubles and holds back messages; `sound` if the latest of them has come."""
+
+    def __init__(self, dice: random.Random, loss: float) -> None:
+        self.dice, self.loss = dice, loss
+        self.held: list[bytes] = []
+        self.sound = False
+        self.latest = -np.inf, 0, 0
+
+    def through(self, payloads):
+        came = []
+        for payload in payloads:
+            chance = self.dice.random()
+            batch = decode(payload)
+            time_s, boot, number = self.latest
+            if batch.time_s >= time_s and (batch.time_s > time_s or batch.boot != boot or batch.number >= number):
+                self.latest = batch.time_s, batch.boot, batch.number
+                self.sound = chance >= self.loss
+            if chance < 0.6 * self.loss:
+                continue
+            if chance < self.loss:
+                self.held.append(payload)
+                continue
+            came.append(payload)
+            if self.held and self.dice.random() < 0.5:  # overtaken by this one
+                came.append(self.held.pop(self.dice.randrange(len(self.held))))
+            if self.dice.random() < self.loss / 4:
+                came.append(payload)
+        return came
+
+
+class World:
+    """A publisher, an exchange that is driven by hand, and subscribers."""
+
+    def __init__(self, desk, seed: int, loss: float, model: str) -> None:
+        self.dice = random.Random(seed)
+        self.noise = np.random.default_rng(seed)
+        self.desk, self.loss, self.model = desk, loss, model
+        self.up = Channel(self.dice, loss)
+        self.boot = 0
+        self.share = 1.0
+        self.value = self.noise.normal(20, 5, SENSORS)
+        self.slope = np.zeros(SENSORS)
+        self.watchers: dict[str, tuple[Watcher, Channel]] = {}
+        self.claims = 0
+        self.start()
+
+    def start(self) -> None:
+        """The publisher begins, or begins anew."""
+        self.boot += 1
+        offer = an_offer(SENSORS, boot=self.boot, precision=0.5, heartbeat_s=4.0)
+        self.device = Device(self.desk, offer=offer)
+        self.device.sending = SendingStream(offer, model=self.model)
+        self.device.send = self.send
+        self.lacking = False
+        for watcher, _ in self.watchers.values():
+            watcher.stream.offered(offer)
+
+    def send(self, payloads):
+        for payload in self.up.through(payloads):
+            self.device.line.publish(TOPIC, payload)
+
+    def read(self) -> None:
+        """Some sensors are read, and what is claimed of them must hold."""
+        self.slope = 0.9 * self.slope + self.noise.normal(0, 0.4, SENSORS)
+        self.value = self.value + self.slope + (self.dice.random() < 0.05) * self.noise.normal(0, 9, SENSORS)
+        chosen = np.flatnonzero(self.noise.random(SENSORS) < 0.8)
+        if len(chosen):
+            self.send(self.device.sending.observe(self.device.time_s, self.value[chosen], chosen))
+            self.check(chosen)
+
+    def take(self) -> None:
+        for watcher, channel in self.watchers.values():
+            came = [one.payload for one in watcher.line.take_all() if getattr(one, "topic", "") == TOPIC]
+            for payload in channel.through(came):
+                with contextlib.suppress(UpdateError):
+                    watcher.stream.take(payload, self.desk.now)
+
+    def check(self, chosen) -> None:
+        self.take()
+        if not self.up.sound:
+            return
+        for name, (watcher, channel) in self.watchers.items():
+            stream = watcher.stream
+            if not channel.sound or len(stream) < SENSORS:
+                continue
+            known = stream.read(self.desk.now, chosen)
+            values = stream.bank.predict(self.device.time_s, chosen)
+            claimed = np.isfinite(known.bound) & np.isfinite(values) & ~known.lost
+            off = np.abs(values - self.value[chosen])
+            assert (off[claimed] < known.bound[claimed]).all(), (name, off, known.bound, self.desk.now)
+            self.claims += int(claimed.sum())
+
+    def tick(self) -> None:
+        self.desk.pass_time(TICK_S)
+        for one in self.device.line.take_all():
+            if getattr(one, "topic", "").startswith(GRANT) and one.payload:
+                self.granted = one.payload
+            elif getattr(one, "topic", "").startswith(RESYNC):
+                self.lacking = True
+        stream = self.desk.broker.streams.find(TOPIC)
+        tightest = 0.5 if stream is None or stream.grant is None else stream.grant.tolerance or 0.5
+        self.send(self.device.sending.set_delta(self.device.time_s, self.share * max(0.5, tightest)))
+        if self.lacking:
+            self.send(self.device.sending.whole(self.device.time_s))
+            self.lacking = False
+        self.send(self.device.sending.beat(self.device.time_s))
+        self.take()
+        if self.dice.random() < 0.1:
+            for watcher, _ in self.watchers.values():
+                if len(watcher.stream.missing()) or not len(watcher.stream):
+                    watcher.ask()
+
+    def join(self) -> None:
+        name = self.dice.choice("abcd")
+        before = self.watchers.get(name)
+        tolerance = self.dice.choice(ONES)
+        properties = {} if tolerance is None else {"tolerance": tolerance}
+        if before is not None and self.dice.random() < 0.5:  # over the same connection
+            before[0].subscribe(TOPIC, **properties)
+            return
+        watcher = Watcher(self.desk, name, **properties)
+        watcher.stream = FollowedStream(TOPIC, lambda: self.desk.now) if before is None else before[0].stream
+        watcher.stream.offered(self.device.offer)
+        self.watchers[name] = watcher, Channel(self.dice, self.loss)
+
+    def crash(self) -> None:
+        self.desk.crash()
+        sending, offer = self.device.sending, self.device.offer
+        self.device = Device(self.desk, offer=offer)
+        self.device.sending, self.device.send = sending, self.send
+        self.lacking = True
+        for name, (watcher, _) in list(self.watchers.items()):
+            again = Watcher(self.desk, name, tolerance=1.5)
+            again.stream = watcher.stream
+            self.watchers[name] = again, Channel(self.dice, self.loss)
+
+    def go(self, steps: int) -> None:
+        for _ in range(steps):
+            chance = self.dice.random()
+            if chance < 0.02:
+                self.start()
+            elif chance < 0.03:
+                self.crash()
+            elif chance < 0.08:
+                self.join()
+            elif chance < 0.12:
+                self.share = self.dice.choice((1.0, 0.7, 0.3))
+            self.tick()
+            if self.dice.random() < 0.6:
+                self.read()
+
+    def calm(self) -> None:
+        for channel in (self.up, *(one for _, one in self.watchers.values())):
+            channel.loss = 0.0
+            channel.held.clear()
+        for _ in range(700):
+            self.tick()
+            self.read()
+        for watcher, _ in self.watchers.values():
+            assert not len(watcher.stream.missing())
+            assert np.isfinite(watcher.stream.read(self.desk.now).bound).all()
+
+
+@pytest.mark.parametrize("model", ["kalman", "auto"])
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_a_claim_holds_and_all_heals(desk, seed, loss, model):
+    world = World(desk, seed, loss, model)
+    world.go(400)
+    world.calm()
+    assert world.claims > 300
