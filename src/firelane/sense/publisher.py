@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,46 +40,13 @@ from firelane.sense.offer import (
 )
 from firelane.sense.precision import LEAST_TARGET, Control
 from firelane.sense.sending import MOST_BYTES, SendingStream
+from firelane.sense.transport import Carrier, Messenger
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
 HEARTBEAT_S = 10.0
 PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
 LEAVE_S = 1.0  # that a goodbye may take
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
-
-
-class Messenger(Protocol):
-    """How messages get to a broker and back: an MQTT client, or one for datagrams."""
-
-    reliable: bool  # or messages may get lost
-    on_connected: list[Callable[[], None]]
-
-    @property
-    def most_bytes(self) -> int:
-        """How large a message may be."""
-
-    async def publish(
-        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, content_type: str = ""
-    ) -> None:
-        """Send a message."""
-
-    async def subscribe(self, topic_filter: str, got: Callable[[str, bytes], None], *, qos: int = 0) -> Any:
-        """Have somebody called with what comes."""
-
-    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
-        """Have somebody called no longer."""
-
-
-class Carrier(Protocol):
-    """What takes the messages of streams past the broker, which then only negotiates: DDS."""
-
-    transport: dict[str, dict[str, Any]]  # what an offer says of it
-    most_bytes: int
-    reliable: bool
-
-    def send(self, stream: str, payload: bytes) -> bool:
-        """Send a message; False if there is no room for it."""
-        ...
 
 
 Send = Callable[[str, bytes], Awaitable[None]]

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from firelane.sense.offer import (
     to_json,
 )
 from firelane.sense.receiving import Readings, ReceivingStream
+from firelane.sense.transport import Carrier, Messenger
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import MAGIC
 
@@ -46,41 +47,6 @@ LEAVE_S = 1.0  # that a goodbye may take
 ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
-
-
-class Carrier(Protocol):
-    """What brings the messages of streams past the broker, which then only negotiates: DDS."""
-
-    def subscribe(self, pattern: str, got: Callable[[str, bytes], None]) -> Any:
-        """Have somebody called with what comes."""
-
-    def unsubscribe(self, subscription: Any) -> None:
-        """Until this is called with what `subscribe` returned."""
-
-
-class Messenger(Protocol):
-    """How messages get to a broker and back: an MQTT client, or one for datagrams."""
-
-    @property
-    def most_bytes(self) -> int:
-        """How large a message may be."""
-
-    async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
-        """Send a message."""
-
-    async def subscribe(
-        self,
-        topic_filter: str,
-        got: Callable[[str, bytes], None],
-        *,
-        qos: int = 0,
-        properties: Any = (),
-        retained: bool = True,
-    ) -> Any:
-        """Have somebody called with what comes."""
-
-    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
-        """Have somebody called no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
