@@ -196,6 +196,15 @@ def test_an_interrupt_gets_one_line_and_exit_130(good, monkeypatch):
     assert result.stderr == "firelane: interrupted\n"
 
 
+def test_an_exchange_does_not_load_what_only_planning_and_streams_need():
+    code = (
+        "import sys, firelane.exchange.run; heavy = ('numba', 'scipy', 'matplotlib', 'pandas', 'cyclonedds'); "
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_help_does_not_load_the_heavy_libraries():
     code = (
         "import sys, firelane.cli; heavy = ('numpy', 'numba', 'pyarrow', 'matplotlib', 'pyspark'); "

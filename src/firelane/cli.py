@@ -975,7 +975,7 @@ def sense_identify(series: str, target: float, output: str | None, as_json: bool
     from importlib.util import find_spec
 
     from firelane.sense.design import design
-    from firelane.sense.identify import identify
+    from firelane.sense.identification import identify
     from firelane.sense.report import draw_plant, show_plant
     from firelane.sense.series import read_series
     from firelane.show import plain_console

@@ -10,7 +10,7 @@ from emulated import PERIOD_S, Emulated, readings
 
 from firelane.errors import FirelaneError
 from firelane.sense.design import MARGIN, SHIPPED_PLANT, design
-from firelane.sense.identify import Plant, identify
+from firelane.sense.identification import Plant, identify
 from firelane.sense.precision import SHIPPED, Gains
 from firelane.sense.series import Series, excite
 

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from firelane.cli import main
 from firelane.errors import FirelaneError
-from firelane.sense.identify import IdentifyError, identify
+from firelane.sense.identification import IdentifyError, identify
 from firelane.sense.series import Series, excite, read_series
 from firelane.sense.trace import TraceError
 

@@ -13,19 +13,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.errors import FirelaneError
-from firelane.sense.filter import (
-    FIELDS,
-    KALMAN,
-    KEPT,
-    LAST_VALUE,
-    MODELS,
-    SENT_WHOLE,
-    TIME,
-    VALUE,
-    believe,
-    follow,
-    watch,
-)
+from firelane.sense.state import FIELDS, KALMAN, KEPT, LAST_VALUE, MODELS, SENT_WHOLE, TIME, VALUE
 from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
@@ -55,6 +43,8 @@ class ModelBank:
         At the time of its last update, or before, that is the value received.
         """
         chosen = self.all if sensors is None else self.all[sensors]
+        from firelane.sense.filter import believe
+
         return believe(self.state, self.model, self.sequence, chosen, np.full(chosen.shape, time_s, np.float64))
 
     def apply(self, updates: Updates) -> None:
@@ -65,6 +55,8 @@ class ModelBank:
         if not len(updates):
             return
         updates.check(len(self))
+        from firelane.sense.filter import follow
+
         done = follow(
             self.state,
             self.model,
@@ -156,6 +148,8 @@ class SendingBank:
 
     def _watch(self, chosen: Ints, times_s: Floats, read: Floats, *, choosing: bool) -> Updates:
         bank = self.bank
+        from firelane.sense.filter import watch
+
         outcome = watch(bank.state, bank.model, bank.sequence, self.score, bank.delta, choosing, chosen, times_s, read)
         rows = np.flatnonzero(outcome != KEPT)
         sent, whole = chosen[rows], outcome[rows] == SENT_WHOLE

@@ -16,7 +16,7 @@ import numpy as np
 
 from firelane.arrays import Floats
 from firelane.errors import FirelaneError
-from firelane.sense.identify import Plant
+from firelane.sense.identification import Plant
 from firelane.sense.precision import Gains
 
 MARGIN = 3.0

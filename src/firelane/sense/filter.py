@@ -21,14 +21,22 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.compiled import compiled
-
-VERSION = 2  # of these formulas
-LAST_VALUE, KALMAN = 0, 1
-MODELS = ("last-value", "kalman")
-
-# The columns of a bank's state; a row is a sensor.
-TIME, VALUE, LEVEL, SLOPE, VARIANCE, COVARIANCE, SLOPE_VARIANCE, WANDER, NOISE, SIDE = range(10)
-FIELDS = 10
+from firelane.sense.state import (
+    COVARIANCE,
+    KEPT,
+    LAST_VALUE,
+    LEVEL,
+    NOISE,
+    SENT,
+    SENT_WHOLE,
+    SIDE,
+    SLOPE,
+    SLOPE_VARIANCE,
+    TIME,
+    VALUE,
+    VARIANCE,
+    WANDER,
+)
 
 NOISE_OF_DELTA = 0.5  # the variance of a reading in terms of delta^2
 FIRST_SLOPE_VARIANCE = 8.0  # this and those of the wander in terms of that variance
@@ -38,8 +46,6 @@ LEAST_PULL, LONG_FOURTH = 0.1, 5e4  # over more than this of dt^4 the least wand
 MOST_PULL, SHORT_FOURTH = 1e6, 0.5  # over less than this of dt^4 the most wander is more, and this over dt^4
 LEAST_FOURTH = 1e-40  # of dt^4, which could be 0
 KEEP = 0.93  # of a model's score from reading to reading
-
-KEPT, SENT, SENT_WHOLE = 0, 1, 2
 
 
 @compiled

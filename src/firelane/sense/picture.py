@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firelane.plots import COLOURS, figure, save_figure
-from firelane.sense.replay import Replay
+from firelane.sense.replaying import Replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

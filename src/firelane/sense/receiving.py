@@ -17,9 +17,9 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.sense.bank import ModelBank
-from firelane.sense.filter import KALMAN, SLOPE, TIME
 from firelane.sense.numbering import Numbering
 from firelane.sense.offer import Offer
+from firelane.sense.state import KALMAN, SLOPE, TIME
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import Batch, decode
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from firelane.plots import COLOURS, figure, save_figure
 from firelane.sense.design import Design
-from firelane.sense.identify import Plant
+from firelane.sense.identification import Plant
 from firelane.sense.series import Series
 
 

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from firelane.errors import printable
-from firelane.sense.replay import Replay
+from firelane.sense.replaying import Replay
 from firelane.sense.subscriber import FollowedStream, SensorSubscriber
 
 MOST_SENSORS = 12

@@ -8,7 +8,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.errors import FirelaneError
-from firelane.sense.filter import (
+from firelane.sense.state import (
     COVARIANCE,
     FIELDS,
     MODELS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from firelane.arrays import Ints
-from firelane.sense.filter import FIELDS, LEVEL, TIME, VALUE
+from firelane.sense.state import FIELDS, LEVEL, TIME, VALUE
 from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
 from firelane.sense.updates import UpdateError, Updates
 
