@@ -7,6 +7,7 @@ import contextlib
 import signal
 
 import pytest
+import uvloop
 
 from firelane import client
 from firelane.client import Client, ClientError, address
@@ -30,7 +31,7 @@ def test_what_is_no_address_is_told_in_a_line(url):
         address(url)
 
 
-def served(reply: bytes | None):
+def served(reply: bytes | None, run=asyncio.run):
     """Runs a client against somebody who accepts connections and says this, or nothing and hangs up."""
 
     async def serve(reader, writer):
@@ -51,7 +52,7 @@ def served(reply: bytes | None):
             server.close()
             await asyncio.sleep(0.1)  # for both ends to hang up
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize("reply", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x20\x03\x00\x87\x00", b"\xff" * 50])
@@ -258,3 +259,8 @@ def test_what_was_retained_is_left_out_for_who_wants_news_only():
             assert news == [b"0"]
 
     asyncio.run(main())
+
+
+def test_it_works_on_the_loop_of_uvloop_too():
+    """Its transports are none of asyncio's classes."""
+    served(b"\x20\x03\x00\x00\x00", uvloop.run)

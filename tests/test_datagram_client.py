@@ -8,7 +8,8 @@ import pytest
 
 from firelane.client import ClientError
 from firelane.datagrams import DatagramClient
-from firelane.datagrams.naming import MOST_TOPICS, Naming, plain_topics
+from firelane.datagrams.naming import MOST_TOPICS, Naming
+from firelane.mqtt import plain_topics
 from firelane.mqtt.sn.decode import decode
 from firelane.mqtt.sn.encode import encode, most_payload
 from firelane.mqtt.sn.messages import (

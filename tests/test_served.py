@@ -167,6 +167,15 @@ def test_one_that_cannot_start_says_why_in_one_line(small, folder, monkeypatch):
 
 
 @pytest.mark.slow
+def test_it_takes_settings_and_an_address(small, folder):
+    settings = ("limits.clients=0",)
+    with pytest.raises(FirelaneError, match=r"did not start: .*clients"), served(small.scenario, settings=settings):
+        pass
+    with served(small.scenario, host="127.0.0.3") as exchange:
+        socket.create_connection(("127.0.0.3", exchange.mqtt_port), timeout=10).close()
+
+
+@pytest.mark.slow
 def test_one_that_is_never_ready_is_given_up(small, folder, monkeypatch):
     before = children()
     monkeypatch.setattr("firelane.served.START_S", 0.2)

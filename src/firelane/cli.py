@@ -1014,7 +1014,8 @@ def reproduce(
     real clients; rdds the one on sensors' models, with real traffic, too; brokers the one on balancing topics over a
     cluster, which needs Spark (`pip install 'firelane[pipeline]'`).
     """
-    from firelane.reproduce import brokers, firedex, planemqx, rdds
+    from firelane.reproduce import brokers, firedex, planemqx
+    from firelane.reproduce.rdds import evaluation
     from firelane.show import show_section
 
     output = output or f"out/{paper}"
@@ -1024,7 +1025,7 @@ def reproduce(
     elif paper == "planemqx":
         results = planemqx.reproduce(Path(output), quick=quick, seed=seed)
     elif paper == "rdds":
-        results = rdds.reproduce(Path(output), quick=quick, seed=seed, trace=place)
+        results = evaluation.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     else:
         results = brokers.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     if as_json:

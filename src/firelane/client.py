@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 from firelane.errors import FirelaneError
-from firelane.mqtt import FilterTree
+from firelane.mqtt import FilterTree, plain_topics
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import (
@@ -179,7 +179,7 @@ class Client:
         wanted = self._wanted.get(wish.filter)
         if wanted is None:
             self._wanted[wish.filter] = wish
-            self._tree.add(wish.filter, wish)
+            self._tree.add(plain_topics(wish.filter), wish)
             self._takers.clear()
             return wish
         if (wanted.qos, wanted.properties, wanted.retained) != (wish.qos, wish.properties, wish.retained):
@@ -204,7 +204,7 @@ class Client:
         if wanted.got:
             return False
         del self._wanted[topic_filter]
-        self._tree.remove(topic_filter, wanted)
+        self._tree.remove(plain_topics(topic_filter), wanted)
         self._takers.clear()
         return True
 

@@ -11,7 +11,7 @@ CHECK = """
 from firelane.sense import bank, filter, recoding
 from firelane.sense.warm import warm_up
 warm_up()
-needed = [filter.follow, filter.believe, recoding.soonest, recoding.recode]
+needed = [filter.follow, filter.believe, recoding.crossings]
 print([one.__name__ for one in needed if len(one.signatures) != 1])
 import numpy as np
 from firelane.sense.sending import SendingStream

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from firelane.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, ClientError, Got, Properties, call_all
 from firelane.datagrams.asking import Asking, Key, UnansweredError
-from firelane.datagrams.naming import Naming, Written, plain_topics
-from firelane.mqtt import FilterTree, filter_problem, topic_problem
+from firelane.datagrams.naming import Naming, Written
+from firelane.mqtt import FilterTree, filter_problem, plain_topics, topic_problem
 from firelane.mqtt.sn.encode import REGISTER_BYTES, framed_bytes, most_payload
 from firelane.mqtt.sn.messages import (
     FIRE_AND_FORGET,

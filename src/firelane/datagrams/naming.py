@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from firelane.mqtt.sn.messages import Publish, TopicKind, is_short
 
 MOST_TOPICS = 10_000
-_PREFIXES = ("$share/", "$need/")
 
 Written = tuple[TopicKind, int | str]
 
@@ -57,10 +56,3 @@ class Naming:
         """All of them, as after a new connection."""
         self._numbers.clear()
         self._names.clear()
-
-
-def plain_topics(topic_filter: str) -> str:
-    """The filter of what comes of one that names a group or a profile."""
-    while topic_filter.startswith(_PREFIXES) and topic_filter.count("/") >= 2:
-        topic_filter = topic_filter.split("/", 2)[2]
-    return topic_filter

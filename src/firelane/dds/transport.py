@@ -65,6 +65,7 @@ class DdsTransport:
         reliable: bool = False,
         most_waiting: int = MOST_WAITING,
     ) -> None:
+        self.transport = {"dds": {"domain": domain}}  # as an offer says it
         self.reliable = reliable
         self.most_bytes = RELIABLE_BYTES if reliable else ONE_PACKET
         self._participant = Participant(domain, network)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from firelane.errors import FirelaneError
 from firelane.exchange.access import EVERYBODY, Access, Identity, Verdict
-from firelane.mqtt.topics import SHARED, plain_filter
+from firelane.mqtt.topics import NEED, SHARED, plain_filter
 from firelane.scenario.model import Scenario
 from firelane.scenario.need import Need, NeedChange, changed
 from firelane.scenario.save import value_text
@@ -27,7 +27,6 @@ from firelane.sense.offer import SENSOR_TYPE
 from firelane.units import WEIGHT
 
 DEFAULT = Need()
-NEED = "$need/"
 HOW = f"write {NEED}PROFILE/FILTER or {SHARED}NAME/{NEED}PROFILE/FILTER"
 NONE = "none"  # how a client writes that it wants no bound
 LONGEST_VALUE = 4096

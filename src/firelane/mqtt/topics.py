@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LONGEST_BYTES = 65_535
 SHARED = "$share/"  # begins the filter of a shared subscription
+NEED = "$need/"  # and one that names a profile
 
 
 def topic_problem(name: str) -> str | None:
@@ -78,6 +79,13 @@ def intersection(one: str, other: str) -> str | None:
 def plain_filter(topic_filter: str) -> str:
     """The filter that decides what is matched: that of `$share/group/filter`, else the filter itself."""
     return topic_filter.split("/", 2)[-1] if topic_filter.startswith(SHARED) else topic_filter
+
+
+def plain_topics(topic_filter: str) -> str:
+    """The filter of what comes of one that names a group or a profile."""
+    while topic_filter.startswith((SHARED, NEED)) and topic_filter.count("/") >= 2:
+        topic_filter = topic_filter.split("/", 2)[2]
+    return topic_filter
 
 
 def _levels(topic_filter: str) -> tuple[list[str], bool]:

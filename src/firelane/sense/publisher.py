@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,45 +41,13 @@ from firelane.sense.offer import (
 )
 from firelane.sense.precision import LEAST_TARGET, Control
 from firelane.sense.sending import MOST_BYTES, SendingStream
+from firelane.sense.transport import Carrier, Messenger
 from firelane.sense.wire import CONTENT_TYPE, WRAP
 
 HEARTBEAT_S = 10.0
 PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
 LEAVE_S = 1.0  # that a goodbye may take
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
-
-
-class Messenger(Protocol):
-    """How messages get to a broker and back: an MQTT client, or one for datagrams."""
-
-    reliable: bool  # or messages may get lost
-    on_connected: list[Callable[[], None]]
-
-    @property
-    def most_bytes(self) -> int:
-        """How large a message may be."""
-
-    async def publish(
-        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, content_type: str = ""
-    ) -> None:
-        """Send a message."""
-
-    async def subscribe(self, topic_filter: str, got: Callable[[str, bytes], None], *, qos: int = 0) -> Any:
-        """Have somebody called with what comes."""
-
-    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
-        """Have somebody called no longer."""
-
-
-class Carrier(Protocol):
-    """What takes the messages of streams past the broker, which then only negotiates: DDS."""
-
-    most_bytes: int
-    reliable: bool
-
-    def send(self, stream: str, payload: bytes) -> bool:
-        """Send a message; False if there is no room for it."""
-        ...
 
 
 Send = Callable[[str, bytes], Awaitable[None]]
@@ -201,6 +169,8 @@ class SensorPublisher:
             raise OfferError(f'"{topic}" cannot be the topic of a stream: {problem or "it starts with $"}')
         if topic in self.streams:
             raise OfferError(f'"{topic}" is offered already; give other sensors a stream of their own')
+        if self._carrier is not None:
+            more = {"transport": self._carrier.transport} | more
         if self.control is not None:
             more = {"gamma_max": max(1.0, self.control.gamma_max), "load": self._own_target} | more
         offer = _offer(sensors, precision, discrete, type, heartbeat_s, more)

@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from firelane.arrays import Floats
 from firelane.errors import plainly
+from firelane.mqtt import plain_topics
 from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.offer import (
     LOAD,
@@ -36,6 +37,7 @@ from firelane.sense.offer import (
     to_json,
 )
 from firelane.sense.receiving import Readings, ReceivingStream
+from firelane.sense.transport import Carrier, Messenger
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import MAGIC
 
@@ -46,41 +48,6 @@ LEAVE_S = 1.0  # that a goodbye may take
 ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
-
-
-class Carrier(Protocol):
-    """What brings the messages of streams past the broker, which then only negotiates: DDS."""
-
-    def subscribe(self, pattern: str, got: Callable[[str, bytes], None]) -> Any:
-        """Have somebody called with what comes."""
-
-    def unsubscribe(self, subscription: Any) -> None:
-        """Until this is called with what `subscribe` returned."""
-
-
-class Messenger(Protocol):
-    """How messages get to a broker and back: an MQTT client, or one for datagrams."""
-
-    @property
-    def most_bytes(self) -> int:
-        """How large a message may be."""
-
-    async def publish(self, topic: str, payload: bytes, *, qos: int = 0) -> None:
-        """Send a message."""
-
-    async def subscribe(
-        self,
-        topic_filter: str,
-        got: Callable[[str, bytes], None],
-        *,
-        qos: int = 0,
-        properties: Any = (),
-        retained: bool = True,
-    ) -> Any:
-        """Have somebody called with what comes."""
-
-    async def unsubscribe(self, topic_filter: str, got: Callable[[str, bytes], None]) -> None:
-        """Have somebody called no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,11 +176,11 @@ class SensorSubscriber:
         if self._type is not None:
             properties.append((SENSOR_TYPE, self._type))
         async with AsyncExitStack() as stack:
-            await self._subscribe(stack, OFFER + self._filter, self._offered, qos=1)
+            await self._subscribe(stack, OFFER + plain_topics(self._filter), self._offered, qos=1)
             # what a broker has kept of a stream's messages is old, and its sender may not say so
             await self._subscribe(stack, self._filter, self.arrived, properties=tuple(properties), retained=False)
             if self._carrier is not None:
-                carried = self._carrier.subscribe(self._filter, self.arrived)
+                carried = self._carrier.subscribe(plain_topics(self._filter), self.arrived)
                 stack.callback(self._carrier.unsubscribe, carried)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             self._tasks = [group.create_task(self._take()), group.create_task(self._ask())]

@@ -42,7 +42,7 @@ async def test_updates_go_past_the_broker_and_keep_the_bound(broker, reliable, l
     ):
         at_broker = []
         await into.subscribe("#", lambda topic, _: at_broker.append(topic))
-        stream = await publisher.offer(TOPIC, NAMES, precision=0.5, transport={"dds": {"domain": domain}})
+        stream = await publisher.offer(TOPIC, NAMES, precision=0.5)
         assert await sender.matched(TOPIC, within_s=PATIENCE_S)
         await until(lambda: TOPIC in known.streams and receiver.subscriptions[0].statistics().matched == 1)
         errors = []
@@ -51,6 +51,7 @@ async def test_updates_go_past_the_broker_and_keep_the_bound(broker, reliable, l
             await until(lambda: known.streams[TOPIC].updates == stream.sending.sent)
             errors.append(np.abs(known.streams[TOPIC].bank.predict(1e9 + step) - readings(step)).max())
         assert max(errors) < 0.5
+        assert known.streams[TOPIC].offer.transport == {"dds": {"domain": domain}}
         assert 0 < stream.sending.sent < stream.sending.readings
         assert at_broker == []
         assert sender.sent(TOPIC).refused == 0
@@ -67,9 +68,7 @@ async def test_what_a_subscriber_missed_is_asked_for_over_the_broker(broker):
         SensorPublisher(out, carrier=sender) as publisher,
         SensorSubscriber(into, TOPIC) as known,
     ):
-        stream = await publisher.offer(
-            TOPIC, NAMES, precision=0.5, heartbeat_s=60.0, transport={"dds": {"domain": domain}}
-        )
+        stream = await publisher.offer(TOPIC, NAMES, precision=0.5, heartbeat_s=60.0)
         for step in range(50):
             await stream.observe(readings(step), time_s=1e9 + step)
         assert sender.sent(TOPIC).matched == 0
@@ -94,7 +93,7 @@ async def test_a_tolerance_that_an_exchange_grants_is_kept_by_a_publisher_over_d
             DdsTransport(domain, Network(lease_s=2.0)) as receiver,
             SensorPublisher(out, carrier=sender) as publisher,
         ):
-            stream = await publisher.offer(TOPIC, NAMES, precision=0.5, transport={"dds": {"domain": domain}})
+            stream = await publisher.offer(TOPIC, NAMES, precision=0.5)
             assert stream.delta == 0.5
             async with SensorSubscriber(into, TOPIC, tolerance=1.5, carrier=receiver) as known:
                 assert await sender.matched(TOPIC, within_s=PATIENCE_S)

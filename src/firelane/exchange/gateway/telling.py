@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firelane.exchange.needs import NEED
 from firelane.mqtt import packets as mqtt
 from firelane.mqtt.reasons import Reason
 from firelane.mqtt.sn.encode import encode
@@ -20,7 +19,7 @@ from firelane.mqtt.sn.messages import (
     Suback,
     TopicKind,
 )
-from firelane.mqtt.topics import SHARED, topic_problem
+from firelane.mqtt.topics import NEED, SHARED, topic_problem
 
 if TYPE_CHECKING:
     from firelane.exchange.gateway.peer import Peer

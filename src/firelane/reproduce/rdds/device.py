@@ -10,9 +10,9 @@ Checked by: tests/reproduce/test_rdds.py
 from __future__ import annotations
 
 import asyncio
-import math
 import resource
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -68,21 +68,32 @@ class Application(OccupancyPredictor):
         self.overflowed = 0
         self._buffer = buffer
         self._clock = clock
-        self._free_at = 0.0
+        self._ends: deque[tuple[float, float]] = deque()  # when each that waits is done, and how long it took by then
 
     @property
     def waits(self) -> int:
-        """Messages that have not had their turn."""
-        return math.ceil(max(0.0, self._free_at - self._clock()) / self.each_s)
+        """Messages that are not done."""
+        self._work(self._clock())
+        return len(self._ends)
 
     def processed(self, delay_s: float, number: int = 1) -> None:
         """A message was taken in; it will be done when all before it are."""
-        if self.waits >= self._buffer:
+        now = self._clock()
+        self._work(now)
+        if len(self._ends) >= self._buffer:
             self.overflowed += 1
             return
-        now = self._clock()
-        self._free_at = max(self._free_at, now) + self.each_s
-        super().processed(delay_s + self._free_at - now, number)
+        end = (self._ends[-1][0] if self._ends else now) + self.each_s
+        self._ends.append((end, delay_s + end - now))
+
+    def predict(self, now_s: float, *, in_force: float | None = None) -> float:
+        """With what is done by now."""
+        self._work(now_s)
+        return super().predict(now_s, in_force=in_force)
+
+    def _work(self, now: float) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            super().processed(self._ends.popleft()[1])
 
 
 class Follower(SensorSubscriber):

@@ -9,7 +9,8 @@ import numpy as np
 
 from firelane.plots import COLOURS, figure, save_figure
 from firelane.reproduce.rdds.crossing import DDS, RELIABLE_DDS, SILENT_UDP, TCP, UDP
-from firelane.reproduce.rdds.experiments import BATCHED, TARGET
+from firelane.reproduce.rdds.experiments import BATCHED
+from firelane.reproduce.rdds.outcome import TARGET
 from firelane.reproduce.rdds.play import CACHING, KALMAN, PLAIN
 from firelane.sense.bank import AUTO
 
@@ -67,9 +68,12 @@ def draw_suppression(fires: dict[str, Results], path: Path) -> None:
 def _figure_5(found: Results, interval_s: float, path: Path) -> None:
     drawn, axes = figure(11, 3.8, columns=2)
     for one, (each, name) in zip(axes, ((found["each"], "one"), (found["every_ten"], "ten")), strict=True):
-        one.plot(range(1, len(each) + 1), each, color=LOAD, marker="o" if name == "ten" else "")
+        step = 10 if name == "ten" else 1
+        one.plot(step * np.arange(1, len(each) + 1), each, color=LOAD, marker="o" if step > 1 else "")
         one.set(
-            ylim=(0, 1.05), xlabel="sample", title=f"5: sampled every {'second' if name == 'one' else 'ten seconds'}"
+            ylim=(0, 1.05),
+            xlabel="seconds of the fires",
+            title=f"5: sampled every {'second' if name == 'one' else 'ten seconds'}",
         )
     axes[0].set_ylabel("load of the device")
     save_figure(drawn, path)
@@ -135,10 +139,14 @@ def _figure_11(points: list[Results], path: Path) -> None:
     drawn, axes = figure(11, 4.2, columns=2)
     for number, (way, name) in enumerate(CROSSED.items()):
         some = [point for point in points if point["way"] == way]
+        if not some:
+            continue
         losses = [point["loss"] for point in some]
         axes[0].plot(losses, [point["packets"] for point in some], "o-", color=COLOURS[number], label=name)
         axes[1].plot(losses, [point["rmse"] for point in some], "o-", color=COLOURS[number], label=name)
-    axes[0].set(xlabel="share of packets lost", ylabel="packets, both ways", title="11a: packets", ylim=(0, None))
+    axes[0].set(
+        xlabel="share of packets lost", ylabel="packets to the subscriber", title="11a: packets", ylim=(0, None)
+    )
     axes[1].set(xlabel="share of packets lost", ylabel="RMSE, C", title="11b: error, delta 1", yscale="log")
     axes[1].axhline(1.0, color="black", linewidth=0.8, alpha=0.5)
     axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")

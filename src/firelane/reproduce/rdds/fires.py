@@ -1,7 +1,8 @@
 """What the sensors of firefighters read: traces of fires, each played to its end and back again, from anywhere on.
 
-A run lasts seconds, a fire ten minutes. So every sensor is somewhere else in some fire: at any moment they show the whole
-of it, and a short run has the mix of readings that a long one has. Played backwards a trace goes on without a jump.
+A run lasts seconds, a fire ten minutes. So every sensor is somewhere else in some fire: at any moment they show the
+whole of it, and a short run has the mix of readings that a long one has. Played backwards a trace goes on without a
+jump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The firefighters that are not measured: one process with a connection and a publisher for each of them.
 
-They all have the same device and as many sensors as the measured one. So where the load is controlled, they do as it does:
-their precision is the one that its messages carry.
+They all have the same device and as many sensors as the measured one. So where the load is controlled, they do as it
+does: their precision is the one that its messages carry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firelane.sense.updates import UpdateError
 from firelane.sense.wire import decode
 
 LOOKS = 8  # of each publisher, from sample to sample
-LINGER_S = 0.3  # so that nobody is gone before the measured device has its last message
+LINGER_S = 0.6  # so that nobody is gone before the measured device has its last message
 
 
 async def play(setting: Setting) -> Results:

@@ -1,7 +1,7 @@
 """One run of the paper's scenario, as all its processes are told it, and a firefighter that plays its part.
 
-All read their sensors once an interval, each at its own moment of it. Time is that of the fires: where the clock is scaled,
-a second of theirs takes less than one of ours.
+All read their sensors once an interval, each at its own moment of it. Time is that of the fires: where the clock is
+scaled, a second of theirs takes less than one of ours.
 
 Implements: rdds, section IV-B (the testbed of Table II).
 Differs:    emulated firefighters publish, but follow nobody: what they would receive is not measured.

@@ -1,4 +1,4 @@
-"""The processes of a run: an exchange, the measured device under a quota of processor time, and all other firefighters."""
+"""The processes of a run: an exchange, the measured device under a quota, and all other firefighters."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ Checked by: tests/reproduce/test_rdds.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def as_trace(fires: Fires) -> Trace:
 
 
 def suppressed(fires: Fires, deltas: Sequence[float] = DELTAS) -> list[Results]:
-    """For each precision, the share that need not be sent with each model, and the error of a subscriber with `auto`."""
+    """For each precision, the share that need not be sent with each model, and the error with `auto`."""
     trace = as_trace(fires)
     points = []
     for delta in deltas:
@@ -46,14 +47,17 @@ def suppressed(fires: Fires, deltas: Sequence[float] = DELTAS) -> list[Results]:
     return points
 
 
-def share_sent(fires: Fires, delta: float) -> float:
-    """Of all readings, with `auto`."""
-    return 1.0 - float(replay(as_trace(fires), delta=delta, model=AUTO).to_data()["suppressed"])
+def delta_for(points: Sequence[Results], times: float, widest: float) -> tuple[float, float]:
+    """The precision at which `auto` sends so many times what it sends at the widest, and which share that is."""
+    deltas = np.log([point["delta"] for point in points])
+    shares = 1.0 - np.array([point[AUTO] for point in points])
+    wanted = min(times * float(np.interp(np.log(widest), deltas, shares)), float(shares.max()))
+    return float(np.exp(np.interp(wanted, shares[::-1], deltas[::-1]))), wanted
 
 
 def where_caching_is(points: Sequence[Results], share: float = PAPER[CACHING]) -> Results | None:
-    """Between which two precisions caching suppresses that share, and so what everybody does there, by interpolation."""
-    for one, other in zip(points, points[1:], strict=False):
+    """The precision at which caching suppresses that share, and what others do there, between two that are known."""
+    for one, other in pairwise(points):
         low, high = one[CACHING], other[CACHING]
         if low <= share <= high and high > low:
             part = (share - low) / (high - low)

@@ -1,4 +1,4 @@
-"""A process that plays a part in one run after the other: a line with a setting comes in, a line with results goes out."""
+"""A process that plays a part in one run after the other: a line with a setting in, a line with results out."""
 
 from __future__ import annotations
 
