@@ -12,6 +12,8 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 LONGEST_KEY = 200
@@ -82,3 +84,15 @@ def first_of(problems: ExceptionGroup[Exception]) -> Exception:
     while isinstance(problem, ExceptionGroup):
         problem = problem.exceptions[0]
     return problem
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """What a task of ours has to tell the user is told as it is, not as a group; bugs stay what they are."""
+    try:
+        yield
+    except ExceptionGroup as problems:
+        first = first_of(problems)
+        if isinstance(first, FirelaneError):
+            raise first from None
+        raise

@@ -8,10 +8,11 @@ import struct
 import numpy as np
 import pytest
 
+from firelane.client import ClientError
 from firelane.sense import UpdateError
 from firelane.sense.numbering import MOST_OVERTAKEN, Numbering
 from firelane.sense.offer import Offer
-from firelane.sense.publisher import PublishedStream
+from firelane.sense.publisher import PublishedStream, SensorPublisher
 from firelane.sense.receiving import ReceivingStream
 from firelane.sense.sending import SendingStream
 from firelane.sense.subscriber import FollowedStream, SensorSubscriber
@@ -263,3 +264,22 @@ def test_a_callback_that_fails_ends_the_block_and_says_so():
     with pytest.raises(ExceptionGroup) as raised:
         asyncio.run(main())
     assert raised.group_contains(ValueError)
+
+
+def test_an_offer_that_is_refused_after_a_new_connection_is_told_in_a_line():
+    class Refusing(Nowhere):
+        async def publish(self, topic, payload, **how):
+            if self.sent and topic.startswith("$sense/offer"):
+                raise ClientError("another client offers this stream")
+            self.sent.append(payload)
+
+    async def main():
+        network = Refusing()
+        async with asyncio.timeout(5), SensorPublisher(network) as publisher:
+            await publisher.offer("t", ["T0"], precision=0.5)
+            for call in network.on_connected:
+                call()
+            await asyncio.sleep(3)
+
+    with pytest.raises(ClientError, match="another client"):
+        asyncio.run(main())

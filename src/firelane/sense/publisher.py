@@ -21,6 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from firelane.arrays import Floats, Ints
+from firelane.errors import plainly
 from firelane.mqtt import topic_problem
 from firelane.sense.bank import AUTO
 from firelane.sense.load import LinkLoad, Load, MessageLoad
@@ -146,7 +147,8 @@ class SensorPublisher:
         self._task.cancel()
         for topic in self.streams:
             await self._unsubscribe(topic)
-        await self._stack.aclose()
+        with plainly():
+            await self._stack.aclose()
         self._messenger.on_connected.remove(self._connected)
 
     async def offer(

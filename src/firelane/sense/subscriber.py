@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from firelane.arrays import Floats
+from firelane.errors import plainly
 from firelane.mqtt import plain_topics
 from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.offer import (
@@ -201,7 +202,8 @@ class SensorSubscriber:
     async def __aexit__(self, *problem: object) -> None:
         for task in self._tasks:
             task.cancel()
-        await self._stack.aclose()
+        with plainly():
+            await self._stack.aclose()
 
     def __getitem__(self, place: tuple[str, str | int]) -> Reading:
         topic, sensor = place
