@@ -18,7 +18,7 @@ from firelane.scenario.routes import routes
 from firelane.simulate import simulate
 from firelane.tune import tune
 
-NAMES = ["end-to-end", "matching", "optimiser", "replan", "sense", "simulator"]
+NAMES = ["end-to-end", "matching", "optimiser", "replan", "sense", "simulator", "streams"]
 
 
 def bench_json(name: str) -> list[dict]:
@@ -66,7 +66,7 @@ def test_an_unknown_benchmark_is_refused_in_one_line():
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
         'firelane: there is no benchmark "simulater"; choose from: '
-        "brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator"
+        "brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator, streams"
     ]
 
 

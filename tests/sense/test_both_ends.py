@@ -12,7 +12,7 @@ from some_readings import SENSORS, deltas, models, traces
 
 from firelane.errors import FirelaneError
 from firelane.sense import ModelBank, SendingBank, UpdateError
-from firelane.sense import filter as kernels
+from firelane.sense import state as kernels
 
 
 @given(traces(), deltas, models)

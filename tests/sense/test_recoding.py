@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from some_readings import SENSORS
 
 from firelane.sense import Fire, ModelBank, SendingBank, fire_trace
+from firelane.sense.crossing import line
 from firelane.sense.filter import predicted
-from firelane.sense.recoding import RecodingBank, line
+from firelane.sense.recoding import RecodingBank
 from firelane.sense.state import FIELDS, MODELS
 
 TICK_S, AHEAD_S, TOGETHER_S = 0.1, 0.2, 3.0

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 CHECK = """
-from firelane.sense import bank, filter, recoding
+from firelane.sense import bank, crossing, filter, recoding
 from firelane.sense.warm import warm_up
 warm_up()
-needed = [filter.follow, filter.believe, recoding.crossings]
+needed = [filter.follow, filter.believe, crossing.crossings]
 print([one.__name__ for one in needed if len(one.signatures) != 1])
 import numpy as np
 from firelane.sense.sending import SendingStream
