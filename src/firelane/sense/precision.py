@@ -12,7 +12,7 @@ Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of 
             load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is
             turned (error = load - target), so that gains are positive.
 Symbols:    delta(t) -> log gamma, e -> error, U_ref -> target, K_P, K_I -> proportional, integral.
-Checked by: tests/sense/test_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
+Checked by: tests/sense/test_sense_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
 """
 
 from __future__ import annotations
