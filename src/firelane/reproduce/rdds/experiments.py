@@ -199,10 +199,10 @@ class Experiments:
 
 
 FULL = Effort(
-    interval_s=1.0,
+    interval_s=0.5,
     participants=(1, 2, 4, 8, 16, 32),
     ways=(PLAIN, CACHING, KALMAN, AUTO, BATCHED),
-    samples=2,
+    samples=3,
     watched=60,
     control_interval_s=0.2,
     units=(1, 2, 3, 4, 5),

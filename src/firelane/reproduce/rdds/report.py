@@ -187,7 +187,7 @@ def _lossy(points: list[Results]) -> list[str]:
     return [
         "**Models alone do not bear loss as well as in the paper**: over UDP, if nothing that was lost is asked for, "
         f"the RMSE rises from {silent[0]:.2f} to {silent[1]:.2f} with {percent(most)} loss, where the paper stays near "
-        "its bound. A slope that is not corrected leads away until the next update comes. With what Firelane adds, asking "
+        "its bound. A slope that is not corrected leads away until the next update. With what Firelane adds, asking "
         f"for what is missing, it is {rmse[UDP, most]:.2f}; over TCP {rmse[TCP, most]:.2f}, over reliable DDS "
         f"{rmse[RELIABLE_DDS, most]:.2f}.",
         f"**TCP does not need more packets with more loss** ({packets[least]:,} without, {packets[most]:,} with "
