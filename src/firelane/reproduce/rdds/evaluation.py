@@ -64,27 +64,33 @@ def reproduce(
     except OSError as problem:
         raise FirelaneError(f"{output}: cannot make this folder: {problem.strerror}") from None
     total = sum(much.runs + losses.runs for _, much, losses in kinds)
-    found, limited = {}, True
-    with progress_bar(total, "live") as progress, TemporaryDirectory(prefix="firelane-rdds-") as scratch:
-        for kind, much, losses in kinds:
-            one = _fires(kind, much, losses, Path(scratch), seed, progress)
-            limited = one.pop("quota")
-            _draw(one, output)
-            found[kind.name] = one
-    draw_suppression(found, output / "suppression.png")
-    results = {
+    results: Results = {
         "paper": "rdds",
         "firelane": __version__,
         "seed": seed,
         "quick": quick,
-        "quota": limited,
-        "fires": found,
-        "models": _models(effort, seed, given),
-        "seconds": perf_counter() - started,
+        "quota": True,
+        "fires": {},
+        "models": [],
+        "seconds": 0.0,
     }
-    write_whole(output / "results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")
+    with progress_bar(total, "live") as progress, TemporaryDirectory(prefix="firelane-rdds-") as scratch:
+        for kind, much, losses in kinds:
+            one = _fires(kind, much, losses, Path(scratch), seed, progress)
+            results["quota"] = one.pop("quota")
+            results["fires"][kind.name] = one
+            results["seconds"] = perf_counter() - started
+            _draw(one, output)
+            _write(results, output)  # what there is, as the rest takes a while
+    draw_suppression(results["fires"], output / "suppression.png")
+    results |= {"models": _models(effort, seed, given), "seconds": perf_counter() - started}
+    _write(results, output)
     write_whole(output / "report.md", report(results))
     return results
+
+
+def _write(results: Results, output: Path) -> None:
+    write_whole(output / "results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")
 
 
 def _fires(

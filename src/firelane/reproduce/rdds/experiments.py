@@ -35,8 +35,7 @@ READINGS_HZ = 100  # of a firefighter in the first experiment: a fifth of the pa
 BUFFERED = 4  # samples' messages, for which the application has room
 SURGED_HZ = 800.0  # messages that a device here takes in then
 SLOWED_TARGET = 0.4
-SURELY = 0.95  # a little less than that, so that it is full
-CALIBRATED_WITH = 8  # firefighters
+ROOM, SURELY = 1.5, 0.95  # of what is needed: more, to see how much that is, and a little less, so that it is full
 BATCHED = f"{AUTO}, batched"
 Results = dict[str, Any]
 
@@ -62,7 +61,7 @@ class Effort:
     @property
     def runs(self) -> int:
         """How many there are."""
-        return len(self.ways) * len(self.participants) + 2 * len(self.units) + 5
+        return len(self.ways) * len(self.participants) + 2 * len(self.units) + 6
 
 
 Progress = Callable[[int], None]
@@ -117,8 +116,12 @@ class Experiments:
 
     def calibrate(self) -> float:
         """The share of a core that every reading of 16 firefighters fills."""
-        run = self._first(participants=CALIBRATED_WITH, model=PLAIN, samples=self.effort.samples, cores=1.0)
-        return round(SURELY * float(np.mean(loads(run))) * (FULL_AT + 1) / (CALIBRATED_WITH + 1), 3)
+        cores = 1.0
+        for participants in (FULL_AT // 2, FULL_AT):  # at first, there may be more of them than one core bears
+            run = self._first(participants=participants, model=PLAIN, samples=self.effort.samples, cores=cores)
+            needed = cores * float(np.mean(loads(run))) * (FULL_AT + 1) / (participants + 1)
+            cores = min(1.0, ROOM * needed)
+        return round(SURELY * needed, 3)
 
     def calibrate_control(self) -> tuple[float, float]:
         """The share of a core of which the surge takes the target load, at that delta; and messages a second."""
@@ -196,10 +199,10 @@ class Experiments:
 
 
 FULL = Effort(
-    interval_s=1.0,
+    interval_s=0.5,
     participants=(1, 2, 4, 8, 16, 32),
     ways=(PLAIN, CACHING, KALMAN, AUTO, BATCHED),
-    samples=2,
+    samples=3,
     watched=60,
     control_interval_s=0.2,
     units=(1, 2, 3, 4, 5),

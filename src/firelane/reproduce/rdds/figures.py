@@ -110,7 +110,7 @@ def _participants_axis(axes: Axes, points: list[Results]) -> None:
 
 def _figure_10(points: list[Results], path: Path) -> None:
     ways = [way for way in WAYS if any(point["way"] == way for point in points)]
-    counts = sorted({point["participants"] for point in points})
+    counts = sorted({point["participants"] for point in points})[-3:]
     drawn, axes = figure(2.0 + 1.0 * len(ways) * len(counts) / 2.2, 4.2)
     width = 0.8 / len(ways)
     parts = {"kernel": COLOURS[3], "rest": COLOURS[5], "models": COLOURS[2]}

@@ -29,7 +29,7 @@ from firelane.scenario.routes import routes
 from firelane.served import served
 
 SN_PORT = 1884
-LEAD_S = 2.5
+LEAD_S = 3.0
 ATTEMPTS = 3
 Results = dict[str, Any]
 
@@ -52,7 +52,7 @@ class LossEffort:
 
 
 FULL = LossEffort(interval_s=1.0, sensors=400, groups=40, rows=30, losses=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
-GIVEN = replace(FULL, losses=(0.0, 0.2, 0.5))
+GIVEN = replace(FULL, losses=(0.0, 0.5))
 QUICK = LossEffort(interval_s=0.2, sensors=200, groups=20, rows=25, losses=(0.0, 0.5), ways=(UDP, TCP, DDS))
 
 

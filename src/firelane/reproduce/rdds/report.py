@@ -161,7 +161,7 @@ def _differences(found: Results) -> str:
         "**Our load falls less with delta** than the paper's, where 0.68 is a load of 0.7 and 0.93 one of 0.4. So the "
         f"device of the second experiment is such that it is on target at delta {found['surged_delta']:.2f}, and 0.4 "
         "can be kept at all.",
-        _tcp(found["figure_11"]),
+        *_lossy(found["figure_11"]),
     ]
     return paragraphs("## What does not reproduce, and why", "\n".join(f"* {one}" for one in said if one))
 
@@ -176,17 +176,24 @@ def _scale_free(found: Results) -> str:
     )
 
 
-def _tcp(points: list[Results]) -> str:
-    worst = {one["way"]: one for one in points if one["loss"] == max(point["loss"] for point in points)}
-    if not {TCP, UDP, SILENT_UDP, RELIABLE_DDS} <= set(worst):
-        return ""
-    rmse = {way: f"{one['rmse']:.2f}" for way, one in worst.items()}
-    return (
-        f"**TCP when {percent(worst[TCP]['loss'])} of all packets are lost**: the RMSE is {rmse[TCP]} over TCP, "
-        f"{rmse[UDP]} over UDP, {rmse[SILENT_UDP]} if nothing that was lost is asked for, and {rmse[RELIABLE_DDS]} "
-        "over DDS that repeats it. The more is lost in a row, the longer TCP waits before it tries again, and what is "
-        "late is wrong meanwhile. The paper has TCP at less than 0.1 above its value for 0.4."
-    )
+def _lossy(points: list[Results]) -> list[str]:
+    """What Figure 11 has in common with the paper's, and what not."""
+    rmse = {(one["way"], one["loss"]): one["rmse"] for one in points}
+    least, most = min((loss for _, loss in rmse), default=0.0), max((loss for _, loss in rmse), default=0.0)
+    if not {(way, most) for way in (TCP, UDP, SILENT_UDP, RELIABLE_DDS)} <= set(rmse):
+        return []
+    packets = {one["loss"]: one["packets"] for one in points if one["way"] == TCP}
+    silent = rmse[SILENT_UDP, least], rmse[SILENT_UDP, most]
+    return [
+        "**Models alone do not bear loss as well as in the paper**: over UDP, if nothing that was lost is asked for, "
+        f"the RMSE rises from {silent[0]:.2f} to {silent[1]:.2f} with {percent(most)} loss, where the paper stays near "
+        "its bound. A slope that is not corrected leads away until the next update. With what Firelane adds, asking "
+        f"for what is missing, it is {rmse[UDP, most]:.2f}; over TCP {rmse[TCP, most]:.2f}, over reliable DDS "
+        f"{rmse[RELIABLE_DDS, most]:.2f}.",
+        f"**TCP does not need more packets with more loss** ({packets[least]:,} without, {packets[most]:,} with "
+        f"{percent(most)}; the paper: 14.5 % more from 0.2 to 0.3): while it waits to repeat one, what comes meanwhile "
+        "travels together.",
+    ]
 
 
 def _suppression(fires: dict[str, Results]) -> str:
