@@ -29,7 +29,7 @@ from firelane.scenario.routes import routes
 from firelane.served import served
 
 SN_PORT = 1884
-LEAD_S = 3.0
+LEAD_S = 4.0
 ATTEMPTS = 3
 Results = dict[str, Any]
 
