@@ -293,7 +293,7 @@ class Broker:
         session.identity = replace(identity, roles=tuple(user.roles) if user is not None else ())
         for topic_filter, subscription in session.subscriptions.items():
             verdict = self.access.may_subscribe(session.identity, topic_filter)
-            subscription.partly = verdict is not Verdict.ALL and session.client_id != connecting.UPSTREAM
+            subscription.partly = verdict is not Verdict.ALL and not connecting.is_inside(session.client_id)
 
     # ---- for the handlers
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 FOREVER = 0xFFFF_FFFF
-UPSTREAM = "$upstream"  # the session of a bridge, which no client may use
+UPSTREAM = "$upstream"  # the session of a bridge
+OVERLAY = "$overlay"  # of what joins this exchange with others
 # What MQTT 3.1.1 can say of a refusal (its section 3.2.2.3).
 _RETURN_CODES = {
     Reason.UNSUPPORTED_PROTOCOL_VERSION: 1,
@@ -73,7 +74,12 @@ def _client_id_allowed(packet: Connect) -> bool:
     """3.1.1 needs a name for a session that lasts (MQTT-3.1.3-8); a bridge's session belongs to nobody else."""
     if not packet.client_id:
         return packet.clean_start or packet.version == V5
-    return not packet.client_id.startswith(UPSTREAM)
+    return not is_inside(packet.client_id)
+
+
+def is_inside(client_id: str) -> bool:
+    """Whether a session belongs to a part of the exchange, so that no client may use it."""
+    return client_id.startswith((UPSTREAM, OVERLAY))
 
 
 def verified(broker: Broker, connection: Connection, right: bool, now: float) -> None:

@@ -108,6 +108,7 @@ class Connection:
         "largest_out",
         "last_record",
         "needed",
+        "numbered",
         "opened_at",
         "outbox",
         "outbox_bytes",
@@ -165,6 +166,7 @@ class Connection:
         self.outbox_bytes = 0  # counted only where much may be written at once
         self.writable = True
         self.gate: Gate | None = None  # a message must pass it, and none goes straight into the outbox
+        self.numbered = False  # copies say which message they are of
         self.direct = False  # a QoS 0 message may go straight into the outbox
         self.window = 0
         self.window_used = 0

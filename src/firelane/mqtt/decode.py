@@ -6,7 +6,7 @@ session (an unknown packet identifier, an alias never set) is not judged here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 
 from firelane.mqtt.fields import Reader
 from firelane.mqtt.packets import (
@@ -31,6 +31,7 @@ from firelane.mqtt.properties import WILL, read_properties
 from firelane.mqtt.reasons import REASONS, PacketError, Reason, malformed, protocol_error
 from firelane.mqtt.topics import SHARED, filter_problem, topic_problem
 
+LARGEST = 268_435_460  # bytes of a packet, by the protocol
 MOST_FILTERS = 10_000  # in one packet, so that none keeps others waiting for long
 _MUST_BE_TWO = (Kind.PUBREL, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE)  # flags 0010
 
@@ -54,6 +55,17 @@ def frame(buffer: bytes | bytearray, start: int, most_bytes: int) -> tuple[int, 
                 raise PacketError(Reason.PACKET_TOO_LARGE, f"a packet of more than {most_bytes} bytes")
             return at + 1, at + 1 + length
     raise malformed("the remaining length has more than four bytes")
+
+
+def packets(data: bytes, version: int) -> Iterator[Packet]:
+    """The packets in these bytes, which end with the last."""
+    at = 0
+    while at < len(data):
+        found = frame(data, at, LARGEST)
+        assert found is not None
+        start, end = found
+        yield decode(data[at], data[start:end], version)
+        at = end
 
 
 def decode(first: int, body: bytes, version: int) -> Packet:

@@ -8,7 +8,6 @@ in its lanes like everything else, within the same bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from firelane.exchange.connection import Connection, Phase
 from firelane.exchange.gateway import telling
 from firelane.exchange.gateway.sending import Sending
 from firelane.mqtt import packets as mqtt
-from firelane.mqtt.decode import decode, frame
+from firelane.mqtt.decode import packets
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5
 from firelane.mqtt.reasons import Reason
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 LONGEST_KEEP_ALIVE_S = 65_535  # of who asks for none: nothing else tells that a client on UDP is gone
 AWAKE_S = 10.0  # that a sleeping client is sent what has come meanwhile, at most
 MOST_ASKED = 100  # requests of one client that wait for their answer
-_LARGEST = 1 << 28
 
 
 class State(Enum):
@@ -186,7 +184,7 @@ class Peer:
     def write(self, data: bytes) -> None:
         """Packets to the client."""
         if self.state is not State.GONE:
-            for packet in _packets(data):
+            for packet in packets(data, V5):
                 telling.tell(self, packet)
             self.rest(self.listener.clock())
 
@@ -220,13 +218,3 @@ class Peer:
     def tcp_info(self) -> bytes | None:
         """Nobody knows what becomes of datagrams."""
         return None
-
-
-def _packets(data: bytes) -> Iterator[mqtt.Packet]:
-    at = 0
-    while at < len(data):
-        found = frame(data, at, _LARGEST)
-        assert found is not None
-        start, end = found
-        yield decode(data[at], data[start:end], V5)
-        at = end
