@@ -1,0 +1,95 @@
+"""Which other edges want a topic: those who have a filter that matches it, wildcards included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firelane.mqtt.tree import FilterTree
+
+MOST_REMEMBERED = 50_000  # topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What clients of an edge want of a filter: the highest QoS, whether some of them are kept messages while they are
+    away, and what the one to whom it matters most needs."""
+
+    qos: int
+    keeps: bool = False
+    need: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Another edge: whether it is connected now, and what its clients want."""
+
+    here: bool
+    filters: Mapping[str, Wish] = field(default_factory=dict)
+
+
+class Interest:
+    """What is wanted elsewhere. An edge that is away wants only what it keeps for its clients."""
+
+    def __init__(self) -> None:
+        self._edges: dict[str, Edge] = {}
+        self._tree: FilterTree[tuple[str, str]] = FilterTree()
+        self._remembered: dict[str, dict[str, int]] = {}
+
+    @property
+    def edges(self) -> Mapping[str, Edge]:
+        """Those that are known."""
+        return self._edges
+
+    def change(self, name: str, edge: Edge | None) -> set[str]:
+        """An edge has come, changed or gone; returns the filters it wants now and did not before."""
+        before = _filters(self._edges.get(name))
+        now = _filters(edge)
+        for gone in before.keys() - now.keys():
+            self._tree.remove(gone, (name, gone))
+        new = now.keys() - before.keys()
+        for one in new:
+            self._tree.add(one, (name, one))
+        if edge is None:
+            self._edges.pop(name, None)
+        else:
+            self._edges[name] = edge
+        if before != now:
+            self._remembered.clear()
+        return set(new)
+
+    def of(self, topic: str) -> Mapping[str, int]:
+        """The edges that want a topic, and the highest QoS that each asks for."""
+        found = self._remembered.get(topic)
+        if found is None:
+            found = {}
+            for name, topic_filter in self._tree.matching(topic):
+                found[name] = max(found.get(name, 0), self._edges[name].filters[topic_filter].qos)
+            if len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[topic] = found
+        return found
+
+    def filters(self) -> dict[str, Wish]:
+        """All that is wanted anywhere else, each filter at its highest QoS with the need that weighs most."""
+        result: dict[str, Wish] = {}
+        for edge in self._edges.values():
+            for topic_filter, wish in _filters(edge).items():
+                result[topic_filter] = _joined(result[topic_filter], wish) if topic_filter in result else wish
+        return result
+
+
+def _filters(edge: Edge | None) -> Mapping[str, Wish]:
+    if edge is None:
+        return {}
+    return edge.filters if edge.here else {one: wish for one, wish in edge.filters.items() if wish.keeps}
+
+
+def _joined(one: Wish, other: Wish) -> Wish:
+    first, second = one.need or {}, other.need or {}
+    need = dict(first if first.get("weight", 1.0) >= second.get("weight", 1.0) else second)
+    shares = [need_of["min_share"] for need_of in (first, second) if "min_share" in need_of]
+    if shares:
+        need["min_share"] = max(shares)
+    return Wish(qos=max(one.qos, other.qos), keeps=one.keeps or other.keeps, need=need or None)

@@ -1,0 +1,84 @@
+"""What edges tell each other about messages: which have come, which are missing, and that a path is out of date.
+
+Notes travel through routers to `$overlay/for/<edge>`, as JSON. Losing one does no harm: what is not acknowledged is
+sent again, and what is missing is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from firelane.errors import FirelaneError
+
+FORMAT = 1
+MOST_NUMBERS = 1000  # in one note
+FOR = "$overlay/for/"
+TO = "$overlay/to/"
+
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class NoteError(FirelaneError):
+    """A note between edges that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """On a topic nothing came between these two numbers, of which the second has."""
+
+    topic: str
+    last: Number
+    before: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """The answer: of these there is nothing that the edge would be owed."""
+
+    topic: str
+    before: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outdated:
+    """A message on a topic was refused, as it was sent under an older epoch than this."""
+
+    topic: str
+    number: Number
+    epoch: Number
+    router: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """From one edge to another."""
+
+    edge: str  # who says so
+    boot: Number
+    came: tuple[Number, ...] = ()  # numbers of messages that are safe there
+    missing: tuple[Missing, ...] = ()
+    nothing: tuple[Nothing, ...] = ()
+    outdated: tuple[Outdated, ...] = ()
+
+    def encode(self) -> bytes:
+        """As it travels."""
+        said = {name: value for name, value in asdict(self).items() if value or name in ("edge", "boot")}
+        return json.dumps({"format": FORMAT, **said}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_note(payload: bytes) -> Note:
+    """A note as it came; NoteError if it is none."""
+    try:
+        data = json.loads(payload)
+        if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+            raise NoteError(f"a note between edges that is not of format {FORMAT}")
+        return _NOTE.validate_python(data)
+    except (ValueError, ValidationError):
+        raise NoteError(f"'{payload[:60].decode(errors='replace')}' is no note between edges") from None
+
+
+_NOTE: TypeAdapter[Note] = TypeAdapter(Note)

@@ -1,0 +1,189 @@
+"""The receiver's side of messages between sites: each is delivered here once, in the order of its topic, and then
+acknowledged to the edge that it came from.
+
+A message says which one was before it. If that has not come, it waits a moment for it, and then the origin is asked.
+What was sent under an older epoch than was seen here is refused. QoS 0 is not waited for: what comes too late is
+discarded. No clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firelane.overlay.actions import Action, Deliver, Tell
+from firelane.overlay.notes import MOST_NUMBERS, Missing, Note, Nothing, Outdated
+from firelane.overlay.owner import Assignment
+from firelane.overlay.stamp import Stamp
+
+ASK_AFTER_S = 0.2  # a gap
+ASK_AGAIN_S = 1.0
+MOST_HELD = 10_000  # messages that wait for others before them; beyond that they are not taken, and come again
+MOST_CHAINS = 200_000  # pairs of origin and topic that are remembered
+
+Chain = tuple[str, str]  # origin and topic
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What came of one topic from one origin."""
+
+    last: int | None = None  # of QoS 1 and 2
+    last_plain: int = 0  # of QoS 0
+    held: dict[int, Deliver] = field(default_factory=dict)
+    ask_at: float = 0.0
+
+
+class Receiving:
+    """Of one edge. Methods are told what happened and return what is to be done."""
+
+    def __init__(self, name: str, boot: int, had: Mapping[Chain, int] | None = None) -> None:
+        """`had` are the last numbers of QoS 2 that are known from before."""
+        self._name, self._boot = name, boot
+        self._chains: dict[Chain, _Chain] = {key: _Chain(last) for key, last in (had or {}).items()}
+        self._epochs: dict[str, Assignment] = {}
+        self._unsafe: set[tuple[str, int]] = set()  # delivered, and not yet in the log here
+        self._safe: dict[str, list[int]] = {}  # and not yet acknowledged to their origin
+        self._through: dict[str, str] = {}  # by which router an origin's last message came
+        self._gaps: dict[Chain, None] = {}
+        self._held = 0
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def held(self) -> int:
+        """How many messages wait for others before them."""
+        return self._held
+
+    def topic_node_listener(self, topic: str, assignment: Assignment | None) -> None:
+        """The registry says who routes a topic since when."""
+        if assignment is not None and assignment.epoch > self._epoch(topic):
+            self._know(topic, assignment)
+
+    def arrived(
+        self, topic: str, payload: bytes, properties: dict[str, Any], stamp: Stamp, router: str, now: float
+    ) -> list[Action]:
+        """A message has come from another site."""
+        if stamp.origin == self._name:
+            self.counts["own"] += 1
+            return []
+        self._through[stamp.origin] = router
+        known = self._epochs.get(topic)
+        if known is not None and stamp.epoch < known.epoch:
+            return self._refuse(topic, stamp, known)
+        if known is None or stamp.epoch > known.epoch:
+            self._know(topic, Assignment(router=router, epoch=stamp.epoch))
+        chain = self._chain((stamp.origin, topic))
+        deliver = Deliver(topic, payload, properties, stamp)
+        if not stamp.qos:
+            if stamp.number <= chain.last_plain:
+                self.counts["superseded"] += 1
+                return []
+            chain.last_plain = stamp.number
+            return [deliver]
+        if chain.last is not None and stamp.number <= chain.last:
+            self.counts["again"] += 1
+            if (stamp.origin, stamp.number) not in self._unsafe:
+                self._safe.setdefault(stamp.origin, []).append(stamp.number)
+            return []
+        if chain.last is not None and stamp.after > chain.last:
+            self._hold(chain, deliver, now)
+            return []
+        return self._in_order(chain, deliver)
+
+    def nothing(self, origin: str, what: Nothing) -> list[Action]:
+        """Of what was missing before a message there is nothing for this edge."""
+        chain = self._chains.get((origin, what.topic))
+        if chain is None or chain.last is None or not chain.held or what.before > min(chain.held):
+            return []
+        chain.last = max(chain.last, what.before - 1)
+        return self._released(chain)
+
+    def committed(self, origin: str, number: int) -> None:
+        """A message is safe here: its origin need not keep it for this edge."""
+        self._unsafe.discard((origin, number))
+        self._safe.setdefault(origin, []).append(number)
+
+    def tick(self, now: float) -> list[Action]:
+        """Acknowledge what is safe, and ask for what is missing."""
+        notes: list[Action] = []
+        for origin, numbers in self._safe.items():
+            for first in range(0, len(numbers), MOST_NUMBERS):
+                notes.append(self._tell(origin, came=tuple(numbers[first : first + MOST_NUMBERS])))
+        self._safe = {}
+        for key in list(self._gaps):
+            chain = self._chains[key]
+            if not chain.held:
+                del self._gaps[key]
+            elif chain.ask_at <= now:
+                chain.ask_at = now + ASK_AGAIN_S
+                gap = Missing(topic=key[1], last=chain.last or 0, before=min(chain.held))
+                notes.append(self._tell(key[0], missing=(gap,)))
+        return notes
+
+    # ---- inside
+
+    def _epoch(self, topic: str) -> int:
+        known = self._epochs.get(topic)
+        return -1 if known is None else known.epoch
+
+    def _know(self, topic: str, assignment: Assignment) -> None:
+        if len(self._epochs) >= MOST_CHAINS and topic not in self._epochs:
+            del self._epochs[next(iter(self._epochs))]
+        self._epochs[topic] = assignment
+
+    def _chain(self, key: Chain) -> _Chain:
+        chain = self._chains.get(key)
+        if chain is None:
+            if len(self._chains) >= MOST_CHAINS:
+                idle = next(one for one, chain in self._chains.items() if not chain.held)
+                del self._chains[idle]
+            chain = self._chains[key] = _Chain()
+        return chain
+
+    def _refuse(self, topic: str, stamp: Stamp, known: Assignment) -> list[Action]:
+        self.counts["outdated"] += 1
+        if not stamp.qos:
+            return []
+        what = Outdated(topic=topic, number=stamp.number, epoch=known.epoch, router=known.router)
+        return [self._tell(stamp.origin, outdated=(what,))]
+
+    def _hold(self, chain: _Chain, deliver: Deliver, now: float) -> None:
+        number = deliver.stamp.number
+        if number in chain.held:
+            self.counts["again"] += 1
+        elif self._held >= MOST_HELD:
+            self.counts["no room"] += 1
+        else:
+            if not chain.held:
+                chain.ask_at = now + ASK_AFTER_S
+                self._gaps[deliver.stamp.origin, deliver.topic] = None
+            chain.held[number] = deliver
+            self._held += 1
+
+    def _in_order(self, chain: _Chain, deliver: Deliver) -> list[Action]:
+        chain.last = deliver.stamp.number
+        self._unsafe.add((deliver.stamp.origin, deliver.stamp.number))
+        return [deliver, *self._released(chain)]
+
+    def _released(self, chain: _Chain) -> list[Action]:
+        actions: list[Action] = []
+        while chain.held:
+            number = min(chain.held)
+            deliver = chain.held[number]
+            assert chain.last is not None
+            if number > chain.last and deliver.stamp.after > chain.last:
+                break
+            del chain.held[number]
+            self._held -= 1
+            if number > chain.last:
+                chain.last = number
+                self._unsafe.add((deliver.stamp.origin, number))
+                actions.append(deliver)
+            elif (deliver.stamp.origin, number) not in self._unsafe:
+                self._safe.setdefault(deliver.stamp.origin, []).append(number)
+        return actions
+
+    def _tell(self, origin: str, **said: Any) -> Tell:
+        return Tell(origin, Note(edge=self._name, boot=self._boot, **said), self._through.get(origin))

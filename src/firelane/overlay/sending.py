@@ -1,0 +1,241 @@
+"""The origin's side of messages between sites: sends each to the router of its topic, and keeps those of QoS 1 and 2
+until every edge that wants them has them.
+
+A router remembers nothing. What it had in hand when it died is sent again through another, in order; what an edge
+misses it asks for; what nobody answers for is sent again after a while. Numbers and `after` let receivers put things
+in order and throw away what comes twice. No clock, no I/O.
+
+Implements: pubsubcoord, section 2.4.3, what it leaves open: loss while a broker fails.
+Differs:    acknowledgements are end to end, from edge to edge.
+Symbols:    none of the paper's.
+Checked by: tests/overlay/test_histories.py
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell
+from firelane.overlay.interest import Interest
+from firelane.overlay.notes import Missing, Note, Nothing, Outdated
+from firelane.overlay.owner import Assignment, owner
+from firelane.overlay.stamp import Stamp
+
+FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
+AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
+MOST_TOPICS = 100_000  # whose last number is remembered
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A message that somebody may not have yet."""
+
+    copy: Copy
+    after: int
+    missing: set[str]
+    retry_at: float
+    retry_s: float = FIRST_RETRY_S
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What was sent of a topic of late."""
+
+    router: str | None = None
+    last: int = 0  # number of the last message of QoS 1 or 2
+    kept: dict[int, _Kept] = field(default_factory=dict)  # by number, the oldest first
+
+
+class Sending:
+    """Of one edge. Methods are told what happened and return what is to be done."""
+
+    def __init__(self, name: str, boot: int, interest: Interest) -> None:
+        self._name, self._boot, self._interest = name, boot, interest
+        self._routers: frozenset[str] = frozenset()  # that live, as the registry says
+        self._paths: set[str] = set()  # routers that this edge is connected to
+        self._assignments: dict[str, Assignment] = {}
+        self._topics: dict[str, _Topic] = {}
+        self._kept: dict[int, _Kept] = {}  # all, by number
+        self.dropped: Counter[str] = Counter()
+        self.sent_again = 0
+
+    @property
+    def kept(self) -> int:
+        """How many messages somebody may not have yet."""
+        return len(self._kept)
+
+    def route(self, topic: str) -> tuple[str | None, int]:
+        """The router for a topic and its epoch: the owner, or while that cannot be reached another one."""
+        assignment = self._assignments.get(topic)
+        epoch = 0 if assignment is None else assignment.epoch
+        chosen = owner(topic, assignment, self._routers)
+        if chosen not in self._paths:
+            chosen = owner(topic, assignment, self._paths)
+        return chosen, epoch
+
+    # ---- what is known
+
+    def routers_listener(self, routers: Collection[str], now: float) -> list[Action]:
+        """Routers have come or gone."""
+        self._routers = frozenset(routers)
+        return self._moved(now)
+
+    def topic_node_listener(self, topic: str, assignment: Assignment | None, now: float) -> list[Action]:
+        """A topic was given to a router; older news than what is known is refused (Algorithm 2)."""
+        known = self._assignments.get(topic)
+        if assignment is None:
+            self._assignments.pop(topic, None)
+        elif known is None or assignment.epoch >= known.epoch:
+            self._assignments[topic] = assignment
+        return []  # what is under way on the old path arrives, or is asked for
+
+    def path_up(self, router: str, now: float) -> list[Action]:
+        """A router can be reached: what waits for a path goes out."""
+        self._paths.add(router)
+        return self._moved(now)
+
+    def path_down(self, router: str, now: float) -> list[Action]:
+        """A router cannot be reached any more: what it may have lost is sent through another."""
+        self._paths.discard(router)
+        actions: list[Action] = []
+        for topic, state in self._topics.items():
+            if state.router == router:
+                state.router = None
+                actions += self._send_all(topic, state, now)
+        return actions
+
+    def edges_changed(self, now: float) -> list[Action]:
+        """Other edges have come, gone or changed: nothing is owed to those who want nothing."""
+        actions: list[Action] = []
+        for number, kept in list(self._kept.items()):
+            wants = self._interest.of(kept.copy.topic)
+            kept.missing = {edge for edge in kept.missing if edge in self._interest.edges and edge in wants}
+            if not kept.missing:
+                actions += self._done(number, kept)
+        return actions
+
+    # ---- messages
+
+    def published(self, copy: Copy, now: float) -> list[Action]:
+        """A local client has published something that may be wanted elsewhere."""
+        wants = self._interest.of(copy.topic)
+        missing = {edge for edge, qos in wants.items() if qos} if copy.qos else set()
+        done: list[Action] = [Acknowledge(copy.packet_id, copy.qos)] if copy.qos and not missing else []
+        if not wants:
+            return done
+        router, epoch = self.route(copy.topic)
+        if not missing:
+            if router is None:
+                self.dropped["no path"] += 1
+                return done
+            stamp = Stamp(self._name, self._boot, copy.number, 0, epoch, 0, copy.retain)
+            return [*done, Forward(router, copy, stamp)]
+        state = self._topics.get(copy.topic)
+        if state is None:
+            state = self._new_topic(copy.topic)
+        kept = _Kept(copy, state.last, missing, now + FIRST_RETRY_S)
+        state.last = copy.number
+        state.kept[copy.number] = self._kept[copy.number] = kept
+        state.router = router
+        return [] if router is None else [self._forward(kept, router, epoch)]
+
+    def came(self, edge: str, numbers: Iterable[int]) -> list[Action]:
+        """Another edge has these messages."""
+        actions: list[Action] = []
+        for number in numbers:
+            kept = self._kept.get(number)
+            if kept is not None:
+                kept.missing.discard(edge)
+                if not kept.missing:
+                    actions += self._done(number, kept)
+        return actions
+
+    def missing(self, edge: str, what: Missing, now: float) -> list[Action]:
+        """Another edge has not got what was before a message: it is sent again, or there is nothing."""
+        state = self._topics.get(what.topic)
+        found = [] if state is None else [
+            one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing
+        ]  # fmt: skip
+        if not found:
+            answer = Nothing(topic=what.topic, before=what.before)
+            return [Tell(edge, Note(edge=self._name, boot=self._boot, nothing=(answer,)))]
+        return self._again(edge, found[:AGAIN_AT_ONCE], now)
+
+    def outdated(self, edge: str, what: Outdated, now: float) -> list[Action]:
+        """Another edge knows of a newer epoch and has refused a message."""
+        self.topic_node_listener(what.topic, Assignment(router=what.router, epoch=what.epoch), now)
+        kept = self._kept.get(what.number)
+        return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now)
+
+    def tick(self, now: float) -> list[Action]:
+        """Send again what edges that are there have not acknowledged for long."""
+        late: dict[str, list[_Kept]] = {}
+        for kept in self._kept.values():
+            if kept.retry_at > now:
+                continue
+            for edge in kept.missing:
+                known = self._interest.edges.get(edge)
+                some = late.setdefault(edge, [])
+                if known is not None and known.here and len(some) < AGAIN_AT_ONCE:
+                    some.append(kept)
+        actions: list[Action] = []
+        for edge, some in late.items():
+            actions += self._again(edge, some, now)
+        return actions
+
+    # ---- inside
+
+    def _new_topic(self, topic: str) -> _Topic:
+        if len(self._topics) >= MOST_TOPICS:
+            for name in [name for name, one in self._topics.items() if not one.kept][: MOST_TOPICS // 10]:
+                del self._topics[name]
+        state = self._topics[topic] = _Topic()
+        return state
+
+    def _done(self, number: int, kept: _Kept) -> list[Action]:
+        del self._kept[number]
+        state = self._topics.get(kept.copy.topic)
+        if state is not None:
+            state.kept.pop(number, None)
+        return [Acknowledge(kept.copy.packet_id, kept.copy.qos)]
+
+    def _moved(self, now: float) -> list[Action]:
+        """What had no path may have one."""
+        actions: list[Action] = []
+        for topic, state in self._topics.items():
+            if state.kept and (state.router is None or state.router not in self._paths):
+                actions += self._send_all(topic, state, now)
+        return actions
+
+    def _send_all(self, topic: str, state: _Topic, now: float) -> list[Action]:
+        state.router, epoch = self.route(topic)
+        if state.router is None:
+            return []
+        actions: list[Action] = []
+        for kept in state.kept.values():
+            kept.retry_at = now + kept.retry_s
+            self.sent_again += 1
+            actions.append(self._forward(kept, state.router, epoch))
+        return actions
+
+    def _again(self, edge: str, some: Iterable[_Kept], now: float) -> list[Action]:
+        """To one edge, through the owner at first and then through one router after the other."""
+        actions: list[Action] = []
+        for kept in some:
+            router, epoch = self.route(kept.copy.topic)
+            if router is None:
+                continue
+            turns = round(kept.retry_s / FIRST_RETRY_S).bit_length() - 1
+            paths = [router, *sorted(self._paths - {router})]
+            kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
+            kept.retry_at = now + kept.retry_s
+            self.sent_again += 1
+            actions.append(self._forward(kept, paths[turns % len(paths)], epoch, edge))
+        return actions
+
+    def _forward(self, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
+        copy = kept.copy
+        stamp = Stamp(self._name, self._boot, copy.number, kept.after, epoch, copy.qos, copy.retain)
+        return Forward(router, copy, stamp, edge)

@@ -1,0 +1,65 @@
+"""What a message between sites carries beside itself: where it came in, its number there, and under which assignment.
+
+It travels as one user property of PUBLISH, so any MQTT 5 broker passes it on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firelane.errors import FirelaneError
+
+NAME = "firelane-overlay"
+FORMAT = "1"
+
+
+class StampError(FirelaneError):
+    """A message between sites that does not say where it is from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Numbers of an edge grow, also from one boot to the next; `after` is the number before it on the same topic."""
+
+    origin: str
+    boot: int
+    number: int
+    after: int  # of QoS 1 and 2; 0 if the origin knows of none
+    epoch: int
+    qos: int
+    retain: bool = False
+
+    def text(self) -> str:
+        """As it travels."""
+        flags = self.qos | self.retain << 2
+        return f"{FORMAT} {self.boot:x} {self.number:x} {self.after:x} {self.epoch:x} {flags:x} {self.origin}"
+
+
+def stamped(properties: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
+    """The properties of a message with its stamp."""
+    return {**properties, "user_property": [*properties.get("user_property", ()), (NAME, stamp.text())]}
+
+
+def taken_off(properties: dict[str, Any]) -> tuple[Stamp, dict[str, Any]]:
+    """The stamp of a message and its other properties; StampError if there is none, or no good one."""
+    others = properties.get("user_property", ())
+    found = [text for name, text in others if name == NAME]
+    if len(found) != 1:
+        raise StampError(f"a message with {len(found)} stamps of other sites instead of one")
+    rest = [one for one in others if one[0] != NAME]
+    left = {**properties, "user_property": rest}
+    if not rest:
+        del left["user_property"]
+    return _read(found[0]), left
+
+
+def _read(text: str) -> Stamp:
+    try:
+        form, *numbers, origin = text.split(" ", 6)
+        boot, number, after, epoch, flags = (int(one, 16) for one in numbers)
+    except ValueError:
+        raise StampError(f"'{text[:60]}' is no stamp of another site") from None
+    if form != FORMAT or not origin or min(boot, number, after, epoch, flags) < 0 or flags > 6 or flags & 3 == 3:
+        raise StampError(f"'{text[:60]}' is no stamp of another site")
+    return Stamp(origin, boot, number, after, epoch, flags & 3, bool(flags >> 2))
