@@ -27,7 +27,7 @@ def settled(load, start, brokers, slack, budget=99, least_gain=0.0):
     load, place, carried = np.array(load, float), np.array(start), np.zeros(brokers)
     falling, free, bounds = by_load(load), place == NOWHERE, forced(load, brokers)
     place_new(load, falling, place, carried)
-    settle(load, falling, free, place, carried, bounds, float(slack), budget, least_gain)
+    settle(load, falling, free, place, carried, np.zeros(brokers), bounds, float(slack), budget, least_gain)
     assert np.allclose(carried, brute_force.carried(load, place, brokers))
     return place, np.count_nonzero((place != start) & ~free)
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from firelane.arrays import Flags, Floats, Ints
-from firelane.balance.greedy import NOWHERE, place_new
+from firelane.balance.greedy import NOWHERE, place_new_beside
 from firelane.compiled import compiled
 
 
 @compiled
 def settle_around_new(
-    load: Floats, falling: Ints, free: Flags, place: Ints, broker_load: Floats, most_difference: float
+    load: Floats,
+    falling: Ints,
+    free: Flags,
+    place: Ints,
+    broker_load: Floats,
+    standing: Floats,
+    most_difference: float,
 ) -> bool:
     """Make that move, if there is one, and place the `free` topics anew; was there one?
 
@@ -30,7 +36,7 @@ def settle_around_new(
             if _difference(load, new, without, source, target, load[i]) <= most_difference:
                 place[i] = target
                 place[new] = NOWHERE
-                place_new(load, falling, place, broker_load)
+                place_new_beside(standing, load, falling, place, broker_load)
                 return True
     return False
 

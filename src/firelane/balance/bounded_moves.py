@@ -14,7 +14,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.balance.around_new import settle_around_new
-from firelane.balance.greedy import NOWHERE, place_new
+from firelane.balance.greedy import NOWHERE, place_new_beside
 from firelane.balance.look_ahead import first_move
 from firelane.balance.trade import NEVER, best_trade, shelve
 from firelane.balance.window import ROUNDING, Window, forced, window
@@ -28,22 +28,32 @@ LEAST_GAIN = 0.1  # of the band: what each switch must bring into the window at 
 def bounded_moves(load: Floats, falling: Ints, start: Ints, brokers: int, band: Floats, max_moves: int) -> Ints:
     """The broker of every topic at every step; `band` is the excess of each step that is left alone."""
     placed = np.empty(load.shape, np.int64)
-    place, broker_load = start.copy(), np.zeros(brokers)
+    place, standing = start.copy(), np.zeros(brokers)
     acting = False
     for t in range(len(load)):
-        free = (place == NOWHERE) & (load[t] > 0.0)
-        place_new(load[t], falling[t], place, broker_load)
-        bounds = forced(load[t], brokers)
-        low = SETTLED * band[t]
-        before = excess(broker_load, bounds)
-        if before > (low if acting else band[t]):
-            settle(load[t], falling[t], free, place, broker_load, bounds, low, max_moves, LEAST_GAIN * band[t])
-            after = excess(broker_load, bounds)
-            acting = low < after < before  # there was more to do than was allowed
-        else:
-            acting = False
+        acting = one_step(load[t], falling[t], place, standing, band[t], max_moves, acting)
         placed[t] = place
     return placed
+
+
+@compiled
+def one_step(
+    load: Floats, falling: Ints, place: Ints, standing: Floats, band: float, max_moves: int, acting: bool
+) -> bool:
+    """Change `place` to what it is after a step; was there more to do than was allowed?
+
+    `acting` is what the step before returned. `standing` is what brokers carry anyway.
+    """
+    broker_load = np.empty(len(standing))
+    free = (place == NOWHERE) & (load > 0.0)
+    place_new_beside(standing, load, falling, place, broker_load)
+    bounds = forced(np.concatenate((load, standing)), len(standing))
+    low = SETTLED * band
+    before = excess(broker_load, bounds)
+    if before <= (low if acting else band):
+        return False
+    settle(load, falling, free, place, broker_load, standing, bounds, low, max_moves, LEAST_GAIN * band)
+    return bool(low < excess(broker_load, bounds) < before)
 
 
 @compiled
@@ -53,6 +63,7 @@ def settle(
     free: Flags,
     place: Ints,
     broker_load: Floats,
+    standing: Floats,
     bounds: Window,
     slack: float,
     budget: int,
@@ -60,12 +71,12 @@ def settle(
 ) -> None:
     """Trade topics until the excess is at most the slack, within a budget of switches.
 
-    `place` and `broker_load` are changed. Topics that are `free` make no switch. Each trade must bring more than
-    `least_gain` for each of its switches.
+    `place` and `broker_load`, which is with what is `standing`, are changed. Topics that are `free` make no switch.
+    Each trade must bring more than `least_gain` for each of its switches.
     """
     aim = window(bounds, broker_load, slack)
     width = aim.ceiling - aim.floor
-    if free.any() and budget > 0 and settle_around_new(load, falling, free, place, broker_load, width):
+    if free.any() and budget > 0 and settle_around_new(load, falling, free, place, broker_load, standing, width):
         return
     for _ in range(len(load)):
         if excess(broker_load, bounds) <= slack + ROUNDING * bounds.ceiling:

@@ -93,7 +93,7 @@ def reach(load: Floats, start: Ints, brokers: int, at_most_difference: float) ->
     falling, free, bounds = by_load(load), (start == NOWHERE) & (load > 0), forced(load, brokers)
     place_new(load, falling, place, carried)
     slack = at_most_difference - (bounds.ceiling - bounds.floor)
-    settle(load, falling, free, place, carried, bounds, slack, len(load), 0.0)
+    settle(load, falling, free, place, carried, np.zeros(len(carried)), bounds, slack, len(load), 0.0)
     return place, carried
 
 

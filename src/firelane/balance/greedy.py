@@ -27,7 +27,13 @@ def place_new(load: Floats, falling: Ints, place: Ints, broker_load: Floats) -> 
 
     Topics without load lose their broker. `broker_load` becomes what the brokers carry; `falling` is from `by_load`.
     """
-    broker_load[:] = 0.0
+    place_new_beside(np.zeros(len(broker_load)), load, falling, place, broker_load)
+
+
+@compiled
+def place_new_beside(standing: Floats, load: Floats, falling: Ints, place: Ints, broker_load: Floats) -> None:
+    """The same on brokers that carry something anyway; `broker_load` is with it."""
+    broker_load[:] = standing
     new = 0
     for i in range(len(load)):
         if load[i] <= 0.0:

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from firelane.arrays import Floats, Ints
-from firelane.balance.greedy import NOWHERE, by_load, place_new
+from firelane.balance.greedy import NOWHERE, by_load, place_new_beside
 from firelane.compiled import compiled
 
 
@@ -28,7 +28,7 @@ def long_term(load: Floats, brokers: int, begin: Ints) -> Ints:
     """The broker of every topic at every step, each period placed by its own totals."""
     placed = np.empty(load.shape, np.int64)
     for start, end in pairwise(begin):
-        placed[start:end] = by_totals(load[start:end].sum(axis=0), brokers)
+        placed[start:end] = by_totals(load[start:end].sum(axis=0), np.zeros(brokers))
     return placed
 
 
@@ -37,29 +37,30 @@ def long_term_causal(load: Floats, brokers: int, begin: Ints) -> Ints:
     placed = np.empty(load.shape, np.int64)
     known = load[:1]
     for start, end in pairwise(begin):
-        place = by_totals(known.sum(axis=0), brokers)
+        place = by_totals(known.sum(axis=0), np.zeros(brokers))
         for t in range(start, end):
             if t > 0:
-                _place_unknown(load[t], load[t - 1], place, brokers)
+                place_unknown(load[t], load[t - 1], place, np.zeros(brokers))
             placed[t] = place
         known = load[start:end]
     return placed
 
 
-def by_totals(total: Floats, brokers: int) -> Ints:
+def by_totals(total: Floats, standing: Floats) -> Ints:
     """Algorithm 1, lines 3 to 8: topics by falling total, each to the broker with the most room.
 
     The largest D_j is where least is carried, as O_t is the same for all; so lines 6 and 7 need no word of their own.
+    `standing` is what brokers carry anyway.
     """
     place = np.full(len(total), NOWHERE)
-    place_new(total, by_load(total), place, np.zeros(brokers))
+    place_new_beside(standing, total, by_load(total), place, np.empty_like(standing))
     return place
 
 
 @compiled
-def _place_unknown(load: Floats, before: Floats, place: Ints, brokers: int) -> None:
+def place_unknown(load: Floats, before: Floats, place: Ints, standing: Floats) -> None:
     """Topics that have come since go where the last step had the least load; each counts as an average topic."""
-    broker_load = np.zeros(brokers)
+    broker_load = standing.copy()
     there = 0
     for i in range(len(before)):
         if before[i] > 0.0:

@@ -19,19 +19,25 @@ def naive_move(load: Floats, falling: Ints, start: Ints, brokers: int, band: Flo
     place, broker_load = start.copy(), np.zeros(brokers)
     for t in range(len(load)):
         place_new(load[t], falling[t], place, broker_load)
-        for _ in range(max_moves):
-            if broker_load.max() - broker_load.min() <= band[t] or not _move_one(load[t], place, broker_load):
-                break
+        move_some(load[t], place, broker_load, band[t], max_moves, 0.0)
         placed[t] = place
     return placed
 
 
 @compiled
-def _move_one(load: Floats, place: Ints, broker_load: Floats) -> bool:
+def move_some(load: Floats, place: Ints, broker_load: Floats, band: float, max_moves: int, least_gain: float) -> None:
+    """Move topics until the difference is within the band, or no move brings two brokers closer by `least_gain`."""
+    for _ in range(max_moves):
+        if broker_load.max() - broker_load.min() <= band or not _move_one(load, place, broker_load, least_gain):
+            break
+
+
+@compiled
+def _move_one(load: Floats, place: Ints, broker_load: Floats, least_gain: float) -> bool:
     """Move the topic that brings the two brokers closest together; is there one?"""
     full, empty = broker_load.argmax(), broker_load.argmin()
     gap = broker_load[full] - broker_load[empty]
-    best, left = -1, gap
+    best, left = -1, gap - least_gain
     for i in range(len(load)):
         if place[i] == full and abs(gap - 2 * load[i]) < left:
             best, left = i, abs(gap - 2 * load[i])

@@ -1,0 +1,1 @@
+"""Sites joined over a WAN: edge brokers, routing brokers, coordination."""
