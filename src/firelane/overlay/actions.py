@@ -59,4 +59,11 @@ class Tell:
     router: str | None = None
 
 
-Action = Forward | Acknowledge | Deliver | Tell
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Find out who routes a topic, and say so again whenever that changes."""
+
+    topic: str
+
+
+Action = Forward | Acknowledge | Deliver | Tell | Watch

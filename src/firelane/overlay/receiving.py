@@ -30,7 +30,7 @@ Chain = tuple[str, str]  # origin and topic
 class _Chain:
     """What came of one topic from one origin."""
 
-    last: int | None = None  # of QoS 1 and 2
+    last: int = 0  # of QoS 1 and 2
     last_plain: int = 0  # of QoS 0
     held: dict[int, Deliver] = field(default_factory=dict)
     ask_at: float = 0.0
@@ -82,12 +82,12 @@ class Receiving:
                 return []
             chain.last_plain = stamp.number
             return [deliver]
-        if chain.last is not None and stamp.number <= chain.last:
+        if stamp.number <= chain.last:
             self.counts["again"] += 1
             if (stamp.origin, stamp.number) not in self._unsafe:
                 self._safe.setdefault(stamp.origin, []).append(stamp.number)
             return []
-        if chain.last is not None and stamp.after > chain.last:
+        if stamp.after > chain.last:
             self._hold(chain, deliver, now)
             return []
         return self._in_order(chain, deliver)
@@ -95,7 +95,7 @@ class Receiving:
     def nothing(self, origin: str, what: Nothing) -> list[Action]:
         """Of what was missing before a message there is nothing for this edge."""
         chain = self._chains.get((origin, what.topic))
-        if chain is None or chain.last is None or not chain.held or what.before > min(chain.held):
+        if chain is None or not chain.held or what.before > min(chain.held):
             return []
         chain.last = max(chain.last, what.before - 1)
         return self._released(chain)
@@ -107,10 +107,11 @@ class Receiving:
 
     def tick(self, now: float) -> list[Action]:
         """Acknowledge what is safe, and ask for what is missing."""
-        notes: list[Action] = []
-        for origin, numbers in self._safe.items():
-            for first in range(0, len(numbers), MOST_NUMBERS):
-                notes.append(self._tell(origin, came=tuple(numbers[first : first + MOST_NUMBERS])))
+        notes: list[Action] = [
+            self._tell(origin, came=tuple(numbers[first : first + MOST_NUMBERS]))
+            for origin, numbers in self._safe.items()
+            for first in range(0, len(numbers), MOST_NUMBERS)
+        ]
         self._safe = {}
         for key in list(self._gaps):
             chain = self._chains[key]
@@ -118,7 +119,7 @@ class Receiving:
                 del self._gaps[key]
             elif chain.ask_at <= now:
                 chain.ask_at = now + ASK_AGAIN_S
-                gap = Missing(topic=key[1], last=chain.last or 0, before=min(chain.held))
+                gap = Missing(topic=key[1], last=chain.last, before=min(chain.held))
                 notes.append(self._tell(key[0], missing=(gap,)))
         return notes
 
@@ -144,8 +145,6 @@ class Receiving:
 
     def _refuse(self, topic: str, stamp: Stamp, known: Assignment) -> list[Action]:
         self.counts["outdated"] += 1
-        if not stamp.qos:
-            return []
         what = Outdated(topic=topic, number=stamp.number, epoch=known.epoch, router=known.router)
         return [self._tell(stamp.origin, outdated=(what,))]
 
@@ -157,7 +156,7 @@ class Receiving:
             self.counts["no room"] += 1
         else:
             if not chain.held:
-                chain.ask_at = now + ASK_AFTER_S
+                chain.ask_at = now + (ASK_AFTER_S if chain.last else 0.0)  # a new one may not be owed what was before
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
             chain.held[number] = deliver
             self._held += 1
@@ -172,7 +171,6 @@ class Receiving:
         while chain.held:
             number = min(chain.held)
             deliver = chain.held[number]
-            assert chain.last is not None
             if number > chain.last and deliver.stamp.after > chain.last:
                 break
             del chain.held[number]

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell
+from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Watch
 from firelane.overlay.interest import Interest
 from firelane.overlay.notes import Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
@@ -26,6 +26,8 @@ from firelane.overlay.stamp import Stamp
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
+LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
+MOST_WAITING = 1000  # messages of QoS 0 that wait for it, of all topics
 
 
 @dataclass(slots=True)
@@ -43,7 +45,10 @@ class _Kept:
 class _Topic:
     """What was sent of a topic of late."""
 
+    asked_at: float  # who routes it
+    known: bool = False  # who routes it, or it was waited for in vain
     router: str | None = None
+    waiting: list[Copy] = field(default_factory=list)  # of QoS 0, for the route
     last: int = 0  # number of the last message of QoS 1 or 2
     kept: dict[int, _Kept] = field(default_factory=dict)  # by number, the oldest first
 
@@ -58,6 +63,8 @@ class Sending:
         self._assignments: dict[str, Assignment] = {}
         self._topics: dict[str, _Topic] = {}
         self._kept: dict[int, _Kept] = {}  # all, by number
+        self._unknown: dict[str, None] = {}  # topics whose route is waited for
+        self._waiting = 0
         self.dropped: Counter[str] = Counter()
         self.sent_again = 0
 
@@ -86,10 +93,13 @@ class Sending:
         """A topic was given to a router; older news than what is known is refused (Algorithm 2)."""
         known = self._assignments.get(topic)
         if assignment is None:
-            self._assignments.pop(topic, None)
+            if known is not None:  # its epoch still counts
+                self._assignments[topic] = Assignment(router=None, epoch=known.epoch)
         elif known is None or assignment.epoch >= known.epoch:
             self._assignments[topic] = assignment
-        return []  # what is under way on the old path arrives, or is asked for
+        state = self._topics.get(topic)
+        # What is under way on an old path arrives, or is asked for; what waits for the first goes out.
+        return self._begin(topic, state, now) if state is not None and not state.known else []
 
     def path_up(self, router: str, now: float) -> list[Action]:
         """A router can be reached: what waits for a path goes out."""
@@ -125,21 +135,33 @@ class Sending:
         done: list[Action] = [Acknowledge(copy.packet_id, copy.qos)] if copy.qos and not missing else []
         if not wants:
             return done
-        router, epoch = self.route(copy.topic)
-        if not missing:
-            if router is None:
-                self.dropped["no path"] += 1
-                return done
-            stamp = Stamp(self._name, self._boot, copy.number, 0, epoch, 0, copy.retain)
-            return [*done, Forward(router, copy, stamp)]
         state = self._topics.get(copy.topic)
         if state is None:
-            state = self._new_topic(copy.topic)
+            state = self._new_topic(copy.topic, now)
+            done.append(Watch(copy.topic))
+        if not missing:
+            return done + self._send_plainly(copy, state)
+        router, epoch = self.route(copy.topic) if state.known else (None, 0)
         kept = _Kept(copy, state.last, missing, now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
-        return [] if router is None else [self._forward(kept, router, epoch)]
+        return [*done, self._forward(kept, router, epoch)] if router is not None else done
+
+    def _send_plainly(self, copy: Copy, state: _Topic) -> list[Action]:
+        """A message of QoS 0 waits for nothing but the route of a new topic."""
+        if not state.known:
+            if self._waiting >= MOST_WAITING:
+                self.dropped["no route yet"] += 1
+            else:
+                self._waiting += 1
+                state.waiting.append(copy)
+            return []
+        router, epoch = self.route(copy.topic)
+        if router is None:
+            self.dropped["no path"] += 1
+            return []
+        return [Forward(router, copy, Stamp(self._name, self._boot, copy.number, 0, epoch, 0, copy.retain))]
 
     def came(self, edge: str, numbers: Iterable[int]) -> list[Action]:
         """Another edge has these messages."""
@@ -170,7 +192,14 @@ class Sending:
         return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now)
 
     def tick(self, now: float) -> list[Action]:
-        """Send again what edges that are there have not acknowledged for long."""
+        """Send again what edges that are there have not acknowledged for long; wait no longer for the registry."""
+        actions: list[Action] = []
+        for topic in list(self._unknown):
+            state = self._topics.get(topic)
+            if state is None or state.known:
+                del self._unknown[topic]
+            elif now >= state.asked_at + LONGEST_WAIT_S:
+                actions += self._begin(topic, state, now)
         late: dict[str, list[_Kept]] = {}
         for kept in self._kept.values():
             if kept.retry_at > now:
@@ -180,18 +209,27 @@ class Sending:
                 some = late.setdefault(edge, [])
                 if known is not None and known.here and len(some) < AGAIN_AT_ONCE:
                     some.append(kept)
-        actions: list[Action] = []
         for edge, some in late.items():
             actions += self._again(edge, some, now)
         return actions
 
     # ---- inside
 
-    def _new_topic(self, topic: str) -> _Topic:
+    def _begin(self, topic: str, state: _Topic, now: float) -> list[Action]:
+        """The route of a topic is known: what waited for it goes out."""
+        state.known = True
+        self._unknown.pop(topic, None)
+        waiting, state.waiting = state.waiting, []
+        self._waiting -= len(waiting)
+        actions = [action for copy in waiting for action in self._send_plainly(copy, state)]
+        return actions + self._send_all(topic, state, now)
+
+    def _new_topic(self, topic: str, now: float) -> _Topic:
         if len(self._topics) >= MOST_TOPICS:
             for name in [name for name, one in self._topics.items() if not one.kept][: MOST_TOPICS // 10]:
                 del self._topics[name]
-        state = self._topics[topic] = _Topic()
+        state = self._topics[topic] = _Topic(asked_at=now)
+        self._unknown[topic] = None
         return state
 
     def _done(self, number: int, kept: _Kept) -> list[Action]:
@@ -205,7 +243,7 @@ class Sending:
         """What had no path may have one."""
         actions: list[Action] = []
         for topic, state in self._topics.items():
-            if state.kept and (state.router is None or state.router not in self._paths):
+            if state.known and state.kept and (state.router is None or state.router not in self._paths):
                 actions += self._send_all(topic, state, now)
         return actions
 

@@ -1,0 +1,262 @@
+"""Edges and routers as plain data, driven through random histories: nothing is lost, doubled or out of order.
+
+Routers forward what they get to whoever wants it, in order on each connection, and lose everything when they die or a
+connection breaks. Registries tell edges late and in any order. Whatever happens, once it is over every message of
+QoS 1 or 2 has been delivered once, in order, at every edge that wanted it, and only then was it acknowledged.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firelane.overlay.actions import Acknowledge, Copy, Deliver, Forward, Tell, Watch
+from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.owner import Assignment
+from firelane.overlay.receiving import Receiving
+from firelane.overlay.sending import Sending
+
+EDGES, ROUTERS, TOPICS = ("a", "b", "c"), ("r1", "r2"), ("t/0", "t/1", "u")
+WANTS = {"a": {"t/#": 1}, "b": {"t/0": 2, "u": 0}, "c": {"#": 2}}
+
+
+class Node:
+    """One edge: both machines, what was delivered, and what its exchange was told."""
+
+    def __init__(self, name):
+        self.name, self.interest = name, Interest()
+        for other in EDGES:
+            if other != name:
+                filters = {one: Wish(qos=qos) for one, qos in WANTS[other].items()}
+                self.interest.change(other, Edge(here=True, filters=filters))
+        self.sending = Sending(name, 1, self.interest)
+        self.receiving = Receiving(name, 1)
+        self.delivered = defaultdict(list)  # (origin, topic) -> numbers of QoS 1 and 2
+        self.plain = defaultdict(list)
+        self.epochs = defaultdict(list)
+        self.uncommitted = deque()
+        self.acknowledged = []
+        self.number = 0
+
+
+class World:
+    """All edges and routers, and what is under way between them."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.nodes = {name: Node(name) for name in EDGES}
+        self.living = set(ROUTERS)
+        self.up = defaultdict(deque)  # (edge, router) -> forwards and notes
+        self.down = defaultdict(deque)  # (router, edge) -> the same
+        self.assigned, self.epoch = {}, 0
+        self.news = []  # (edge, topic, assignment) that the registry has yet to tell
+        self.published = {}  # (origin, number) -> topic, qos
+        for node in self.nodes.values():
+            self.do(node, node.sending.routers_listener(ROUTERS, 0.0))
+            for router in ROUTERS:
+                self.do(node, node.sending.path_up(router, 0.0))
+
+    def do(self, node, actions):
+        for action in actions:
+            match action:
+                case Forward(router=router):
+                    if router in self.living:
+                        self.up[node.name, router].append(action)
+                case Tell(router=router):
+                    living = sorted(self.living)
+                    chosen = router if router in self.living else living[0] if living else None
+                    if chosen is not None:
+                        self.up[node.name, chosen].append(action)
+                case Deliver():
+                    self.deliver(node, action)
+                case Acknowledge():
+                    self.acknowledge(node, action.packet_id)
+                case Watch(topic=topic):
+                    self.news.append((node.name, topic, self.assigned.get(topic)))
+
+    def deliver(self, node, action):
+        stamp = action.stamp
+        key = stamp.origin, action.topic
+        if stamp.qos:
+            node.delivered[key].append(stamp.number)
+            node.uncommitted.append((stamp.origin, stamp.number))
+        else:
+            node.plain[key].append(stamp.number)
+
+    def acknowledge(self, node, number):
+        topic, _ = self.published[node.name, number]
+        for other, qos in node.interest.of(topic).items():
+            if qos:
+                assert number in self.nodes[other].delivered[node.name, topic], "acknowledged, and not delivered"
+                assert (node.name, number) not in self.nodes[other].uncommitted, "acknowledged before it was safe"
+        assert number not in node.acknowledged
+        node.acknowledged.append(number)
+
+    # ---- what may happen
+
+    def publish(self):
+        node = self.nodes[self.random.choice(EDGES)]
+        node.number += self.random.randint(1, 3)
+        topic, qos = self.random.choice(TOPICS), self.random.choice((0, 1, 2))
+        self.published[node.name, node.number] = topic, qos
+        copy = Copy(topic=topic, payload=b"", qos=qos, number=node.number, packet_id=node.number)
+        self.do(node, node.sending.published(copy, self.now))
+
+    def pass_on(self):
+        """Something arrives at a router, which sends it on."""
+        waiting = [key for key, queue in self.up.items() if queue]
+        if not waiting:
+            return
+        edge, router = self.random.choice(sorted(waiting))
+        action = self.up[edge, router].popleft()
+        if isinstance(action, Tell):
+            self.down[router, action.edge].append(action)
+            return
+        wants = [action.edge] if action.edge else self.nodes[edge].interest.of(action.copy.topic)
+        for other in wants:
+            if other != edge:
+                self.down[router, other].append(action)
+
+    def arrive(self):
+        waiting = [key for key, queue in self.down.items() if queue]
+        if not waiting:
+            return
+        router, edge = self.random.choice(sorted(waiting))
+        action, node = self.down[router, edge].popleft(), self.nodes[edge]
+        if isinstance(action, Tell):
+            note = action.note
+            self.do(node, node.sending.came(note.edge, note.came))
+            for one in note.missing:
+                self.do(node, node.sending.missing(note.edge, one, self.now))
+            for one in note.outdated:
+                self.do(node, node.sending.outdated(note.edge, one, self.now))
+            for one in note.nothing:
+                self.do(node, node.receiving.nothing(note.edge, one))
+        else:
+            copy, epoch, refused = action.copy, action.stamp.epoch, node.receiving.counts["outdated"]
+            self.do(node, node.receiving.arrived(copy.topic, copy.payload, {}, action.stamp, router, self.now))
+            if node.receiving.counts["outdated"] == refused:
+                assert epoch >= max(node.epochs[copy.topic], default=0), "accepted under a stale epoch"
+                node.epochs[copy.topic].append(epoch)
+
+    def commit(self):
+        node = self.nodes[self.random.choice(EDGES)]
+        if node.uncommitted:
+            node.receiving.committed(*node.uncommitted.popleft())
+
+    def tick(self):
+        self.now += self.random.choice((0.05, 0.3, 1.5))
+        for node in self.nodes.values():
+            self.do(node, node.sending.tick(self.now))
+            self.do(node, node.receiving.tick(self.now))
+
+    def kill(self):
+        if len(self.living) < 2:
+            return
+        router = self.random.choice(sorted(self.living))
+        self.living.discard(router)
+        for key in list(self.up):
+            if key[1] == router:
+                del self.up[key]
+        for key in list(self.down):
+            if key[0] == router:
+                del self.down[key]
+        for node in self.nodes.values():
+            self.do(node, node.sending.path_down(router, self.now))
+
+    def revive(self):
+        for router in set(ROUTERS) - self.living:
+            self.living.add(router)
+            for node in self.nodes.values():
+                self.do(node, node.sending.path_up(router, self.now))
+
+    def cut_off(self):
+        """A router loses its connection to an edge, which connects anew: the origin knows nothing of it."""
+        if self.living:
+            self.down.pop((self.random.choice(sorted(self.living)), self.random.choice(EDGES)), None)
+
+    def move(self):
+        self.epoch += 1
+        topic = self.random.choice(TOPICS)
+        self.assigned[topic] = Assignment(router=self.random.choice(ROUTERS), epoch=self.epoch)
+        self.news += [(edge, topic, self.assigned[topic]) for edge in EDGES]
+
+    def tell(self):
+        """The registry tells an edge, in any order."""
+        if self.news:
+            edge, topic, assignment = self.news.pop(self.random.randrange(len(self.news)))
+            node = self.nodes[edge]
+            node.receiving.topic_node_listener(topic, assignment)
+            self.do(node, node.sending.topic_node_listener(topic, assignment, self.now))
+
+    def settle(self):
+        self.revive()
+        while self.news:
+            self.tell()
+        for _ in range(400):
+            while any(self.up.values()):
+                self.pass_on()
+            while any(self.down.values()):
+                self.arrive()
+            for node in self.nodes.values():
+                while node.uncommitted:
+                    node.receiving.committed(*node.uncommitted.popleft())
+            if not any(node.sending.kept for node in self.nodes.values()):
+                return
+            self.tick()
+
+
+def check(world):
+    for node in world.nodes.values():
+        assert node.sending.kept == 0, "something is kept for ever"
+        reliable = sorted(n for (origin, n), (_, qos) in world.published.items() if origin == node.name and qos)
+        assert sorted(node.acknowledged) == reliable
+        for numbers in node.plain.values():
+            assert numbers == sorted(set(numbers))
+    for (origin, number), (topic, qos) in world.published.items():
+        for other, wanted in world.nodes[origin].interest.of(topic).items():
+            if qos and wanted:
+                assert world.nodes[other].delivered[origin, topic].count(number) == 1
+    for node in world.nodes.values():
+        for numbers in node.delivered.values():
+            assert numbers == sorted(numbers), "out of order"
+
+
+CALM = ["publish"] * 4 + ["pass_on"] * 8 + ["arrive"] * 12 + ["commit"] * 6 + ["tick", "tell"]
+WILD = [*CALM, "kill", "revive", "revive", "cut_off", "move", "tell"]
+
+
+@pytest.mark.parametrize("events", [CALM, WILD])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_every_message_is_delivered_once_and_in_order_and_then_acknowledged(events, seed):
+    world = World(seed)
+    for _ in range(300):
+        getattr(world, world.random.choice(events))()
+    world.settle()
+    check(world)
+
+
+def test_without_faults_nothing_is_sent_twice():
+    world = World(1)
+    for _ in range(200):
+        world.publish()
+        while any(world.up.values()):
+            world.pass_on()
+        while any(world.down.values()):
+            world.arrive()
+        for node in world.nodes.values():
+            while node.uncommitted:
+                node.receiving.committed(*node.uncommitted.popleft())
+            world.do(node, node.receiving.tick(world.now))
+        while world.news:
+            world.tell()
+    world.settle()
+    check(world)
+    assert all(node.sending.sent_again <= len(TOPICS) for node in world.nodes.values())  # those that waited for a route
+    assert all(not node.sending.dropped for node in world.nodes.values())
