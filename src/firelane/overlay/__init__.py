@@ -1,0 +1,1 @@
+"""Sites joined over a WAN: what their brokers know of each other."""
