@@ -51,8 +51,15 @@ class Broker:
         raise NotImplementedError
 
     def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(self.command(), stdout=output, stderr=subprocess.STDOUT)
+
+    def wait(self) -> None:
+        """Until it serves."""
         deadline = time.monotonic() + START_S
         while not self.ready():
             if self.process.poll() is not None or time.monotonic() > deadline:

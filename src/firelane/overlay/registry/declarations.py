@@ -1,0 +1,181 @@
+"""What a broker says of itself in the registry: it declares what should be there, and the differences are written.
+
+What is not known for certain, at the beginning and after each connection, is read first, many nodes at once; then only
+what differs is written, in transactions that do not wait for each other. So all of it can be repeated at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from firelane.overlay.registry.tree import Conflict, Create, Delete, Kind, Node, Operation, Put, Tree
+from firelane.overlay.registry.worker import Worker
+
+OPERATIONS_AT_ONCE = 300
+BYTES_AT_ONCE = 400_000
+AGAIN_S = 0.02  # after conflicts, longer each time
+LONGEST_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A node that should be there, below these, which are made where they are missing."""
+
+    data: bytes
+    kind: Kind
+    above: tuple[Create, ...] = ()
+
+
+Aims = dict[str, Declared | None]
+
+
+class Declarations(Worker):
+    """The nodes of one broker; those that differ from what is declared are written in the order of the calls."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self.wanted: dict[str, Declared] = {}
+        self.operations = 0  # done so far
+        self._alone: set[str] = set()
+        self._certain: dict[str, bytes] = {}
+        self._due: dict[str, None] = {}
+        self._connections = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    def declare(self, path: str, declared: Declared | None) -> None:
+        """A node should be like this, or should not be."""
+        if self.wanted.get(path) == declared and path not in self._due:
+            return
+        if declared is None:
+            self.wanted.pop(path, None)
+        else:
+            self.wanted[path] = declared
+        self._due.pop(path, None)
+        self._add([path])
+
+    def alone_below(self, path: str) -> None:
+        """Nobody else writes below this node: what is there and is not declared is left over, and deleted."""
+        self._alone.add(path)
+
+    async def settled(self) -> None:
+        """Wait until all is written."""
+        await self._settled.wait()
+
+    def reconnected(self) -> None:
+        """What is there may be different, above all when the session is new."""
+        self._connections += 1
+        self._certain.clear()
+        self._add(self.wanted)
+
+    async def work(self) -> None:
+        """Write until nothing differs."""
+        pause_s = AGAIN_S
+        while self._due:
+            aims = {path: self.wanted.get(path) for path in self._due}
+            self._due.clear()
+            try:
+                conflicts = await self._write(aims)
+            except BaseException:
+                self._again(aims)
+                raise
+            if conflicts:
+                self._again(conflicts)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_AGAIN_S)
+        self._settled.set()
+
+    def _add(self, paths: Iterable[str]) -> None:
+        self._due |= dict.fromkeys(paths)
+        if self._due:
+            self._settled.clear()
+            self.wake()
+
+    def _again(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._certain.pop(path, None)
+        self._due = dict.fromkeys(paths) | self._due
+        self.wake()
+
+    async def _write(self, aims: Aims) -> list[str]:
+        """Write what differs; the paths where that could not be done, as others wrote too."""
+        connection, session = self._connections, self.tree.session
+        aims = dict(await self._left_over(aims)) | aims
+        there = await self._look(aims)
+        made: set[str] = set()
+        steps = {path: list(self._steps(path, aim, there, made, session)) for path, aim in aims.items()}
+        batches = list(_batches(steps))
+        sent = [self.tree.transact([one for path in batch for one in steps[path]]) for batch in batches]
+        done = await asyncio.gather(*sent, return_exceptions=True)
+        conflicts = [path for batch, end in zip(batches, done, strict=True) if end is not None for path in batch]
+        for end in done:
+            if end is not None and not isinstance(end, Conflict):
+                raise end
+        self.operations += sum(map(len, steps.values())) - sum(len(steps[path]) for path in conflicts)
+        if connection == self._connections:
+            self._remember(aims, frozenset(conflicts))
+        return conflicts
+
+    def _remember(self, aims: Aims, conflicts: frozenset[str]) -> None:
+        for path, aim in aims.items():
+            if aim is not None and path not in conflicts:
+                self._certain[path] = aim.data
+            else:
+                self._certain.pop(path, None)
+
+    async def _left_over(self, aims: Aims) -> Aims:
+        """Nodes that an earlier life of this broker has left."""
+        parents = [path for path in self._alone if path in aims and path not in self._certain]
+        listed = await self.tree.children(parents) if parents else []
+        paths = [f"{above}/{name}" for above, names in zip(parents, listed, strict=True) for name in names]
+        return {path: None for path in paths if path not in self.wanted}
+
+    async def _look(self, aims: Aims) -> dict[str, Node | None]:
+        paths = [path for path in aims if path not in self._certain]
+        above = {one.path: None for path in paths if (aim := aims[path]) for one in aim.above}
+        every = [*above, *paths]
+        return dict(zip(every, await self.tree.read(every) if every else [], strict=True))
+
+    def _steps(
+        self, path: str, aim: Declared | None, there: Mapping[str, Node | None], made: set[str], session: int
+    ) -> Iterator[Operation]:
+        """From what is there to what should be."""
+        if path in self._certain:
+            if aim is None:
+                yield Delete(path=path)
+            elif self._certain[path] != aim.data:
+                yield Put(path=path, data=aim.data)
+            return
+        node = there[path]
+        if aim is None:
+            if node is not None:
+                yield Delete(path=path)
+            return
+        yield from (one for one in aim.above if there[one.path] is None and one.path not in made)
+        made.update(one.path for one in aim.above)
+        if node is not None and aim.kind is Kind.EPHEMERAL and node.owner != session:
+            yield Delete(path=path)  # it is of an earlier session, and would go with it
+            node = None
+        if node is None and path not in made:
+            yield Create(path=path, data=aim.data, kind=aim.kind)
+        elif node is None or node.data != aim.data:
+            yield Put(path=path, data=aim.data)
+
+
+def _batches(steps: Mapping[str, Sequence[Operation]]) -> Iterator[list[str]]:
+    """Paths whose steps go into one transaction."""
+    batch: list[str] = []
+    operations = size = 0
+    for path, own in steps.items():
+        bytes_more = sum(len(one.path) + (0 if isinstance(one, Delete) else len(one.data)) for one in own)
+        if batch and (operations + len(own) > OPERATIONS_AT_ONCE or size + bytes_more > BYTES_AT_ONCE):
+            yield batch
+            batch, operations, size = [], 0, 0
+        if own:
+            batch.append(path)
+            operations += len(own)
+            size += bytes_more
+    if batch:
+        yield batch

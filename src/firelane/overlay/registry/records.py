@@ -1,0 +1,128 @@
+"""The nodes that an edge or a router writes of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from firelane.overlay.registry.declarations import Declarations, Declared
+from firelane.overlay.registry.documents import (
+    EdgeDocument,
+    EndpointDocument,
+    HereDocument,
+    Load,
+    RouterDocument,
+    TopicDocument,
+    Wanted,
+    written,
+)
+from firelane.overlay.registry.known import EDGES, FILTERS, HERE, PUB, ROUTERS, SUB, TOPICS
+from firelane.overlay.registry.names import broker_segment, is_hashed, topic_segment
+from firelane.overlay.registry.packing import packed, parts_for
+from firelane.overlay.registry.tree import Create, Kind
+
+
+class EdgeRecord:
+    """An edge: that it is there, what its clients want, where they publish and subscribe."""
+
+    def __init__(self, declarations: Declarations, name: str, document: EdgeDocument) -> None:
+        self._declarations = declarations
+        self._segment = broker_segment(name)
+        self._path = f"{EDGES}/{self._segment}"
+        self._document = document
+        self._above = (Create(path=self._path, data=written(document)),)
+        self._filters: dict[str, Wanted] | None = None
+        self._leaves: dict[str, Declared] = {}
+        declarations.alone_below(self._path)
+        self._declare(document)
+        here = written(HereDocument(boot=document.boot))
+        declarations.declare(f"{self._path}/{HERE}", Declared(data=here, kind=Kind.EPHEMERAL, above=self._above))
+
+    def want(self, filters: Mapping[str, Wanted]) -> None:
+        """All that its clients want; only the parts that differ are written.
+
+        Every filter that stays is in some part at any time, also while their number changes.
+        """
+        if filters == self._filters:
+            return
+        before = self._document.parts
+        parts = parts_for(filters, before)
+        data = packed(filters, parts)
+        new, kept = range(before, parts), range(min(before, parts))
+        if parts < before:
+            new, kept = range(parts), range(0)
+        for part in new:
+            self._declare_part(part, data[part])
+        self._declare(replace(self._document, parts=parts))
+        for part in kept:
+            self._declare_part(part, data[part])
+        for part in range(parts, before):
+            self._declarations.declare(f"{self._path}/{FILTERS}{part}", None)
+        self._filters = dict(filters)
+
+    def endpoints(self, pub: Mapping[str, int], sub: Mapping[str, int], rates_hz: Mapping[str, float]) -> None:
+        """How many clients publish and subscribe to which topics; only differences are written."""
+        leaves = {
+            f"{TOPICS}/{topic_segment(topic)}/{side}/{self._segment}": _leaf(
+                topic, side, count, rates_hz.get(topic) if side == PUB else None
+            )
+            for side, counts in ((PUB, pub), (SUB, sub))
+            for topic, count in counts.items()
+            if count > 0
+        }
+        for path in self._leaves.keys() - leaves.keys():
+            self._declarations.declare(path, None)
+        for path, leaf in leaves.items():
+            if self._leaves.get(path) != leaf:
+                self._declarations.declare(path, leaf)
+        self._leaves = leaves
+
+    def leave(self, *, keep: bool) -> None:
+        """It is away; without `keep` nobody need keep anything for it."""
+        self.endpoints({}, {}, {})
+        self._declarations.declare(f"{self._path}/{HERE}", None)
+        if not keep:
+            for part in range(self._document.parts):
+                self._declarations.declare(f"{self._path}/{FILTERS}{part}", None)
+            self._declarations.declare(self._path, None)
+
+    def _declare(self, document: EdgeDocument) -> None:
+        self._document = document
+        self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.PERSISTENT))
+
+    def _declare_part(self, part: int, data: bytes) -> None:
+        declared = Declared(data=data, kind=Kind.PERSISTENT, above=self._above)
+        self._declarations.declare(f"{self._path}/{FILTERS}{part}", declared)
+
+
+class RouterRecord:
+    """A router: where it can be reached and what it has to do."""
+
+    def __init__(self, declarations: Declarations, name: str, document: RouterDocument) -> None:
+        self.name = name
+        self.document = document
+        self._declarations = declarations
+        self._path = f"{ROUTERS}/{broker_segment(name)}"
+        self._declare(document)
+
+    def report(self, load: Load, topics: int) -> None:
+        """What it has to do now."""
+        self._declare(replace(self.document, load=load, topics=topics))
+
+    def leave(self) -> None:
+        """It is away."""
+        self._declarations.declare(self._path, None)
+
+    def _declare(self, document: RouterDocument) -> None:
+        self.document = document
+        self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.EPHEMERAL))
+
+
+def _leaf(topic: str, side: str, count: int, rate_hz: float | None) -> Declared:
+    segment = topic_segment(topic)
+    named = TopicDocument(topic=topic if is_hashed(segment) else None)
+    above = (
+        Create(path=f"{TOPICS}/{segment}", data=written(named), kind=Kind.CONTAINER),
+        Create(path=f"{TOPICS}/{segment}/{side}", kind=Kind.CONTAINER),
+    )
+    return Declared(data=written(EndpointDocument(count=count, rate_hz=rate_hz)), kind=Kind.EPHEMERAL, above=above)
