@@ -210,6 +210,11 @@ class Needs:
         return identity.client_id
 
 
+def said(need: Need) -> tuple[tuple[str, str], ...]:
+    """A need as another exchange is asked for it by user properties; a tolerance is between a client and its own."""
+    return _told(need, {one.name for one in fields(Need) if getattr(need, one.name) != one.default} - {"tolerance"})
+
+
 def _only(settings: ExchangeSettings, clients: Iterable[str], topic_filter: str = "#") -> Access:
     """Access rules that fit exactly these clients and what the filter covers, so that `for` means what `who` means."""
     rules = tuple(AccessRule(who=name, filter=topic_filter, allow=("subscribe",)) for name in clients)

@@ -22,6 +22,7 @@ MOST_UNSEEN, LONGEST_UNSEEN = 1000, 1000  # topics, and bytes of each
 MOST_BYTES = 25_000_000  # of names, near enough
 SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
+SELDOM_S = 5.0
 MEMORY_S = 10.0  # how long what happened counts
 LEAST_HZ = 1e-3  # less is silence
 UNSETTLED = 0.02  # of all bytes, whose topics may have changed
@@ -96,10 +97,14 @@ class Traffic:
 
     def topics(self, now: float) -> tuple[SeenTopic, ...]:
         """Rates and sizes as of now, over the last while."""
+        return self.known(now, LEAST_LOOK_S)
+
+    def known(self, now: float, within_s: float = SELDOM_S) -> tuple[SeenTopic, ...]:
+        """The same for who leaves looking to others, unless nobody has for so long."""
         before = self._looked_at
         if before is None:
             self._looked_at = now
-        elif now - before >= LEAST_LOOK_S:
+        elif now - before >= within_s:
             self._looked_at = now
             self._look(now - before)
         heard = self._heard

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from firelane.mqtt.tree import FilterTree
 
 MOST_REMEMBERED = 50_000  # topics
+MIN_SHARE = "min-share"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Wish:
 
     qos: int
     keeps: bool = False
-    need: Mapping[str, Any] | None = None
+    need: Mapping[str, str] | None = None  # as user properties of SUBSCRIBE say it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,15 @@ def _filters(edge: Edge | None) -> Mapping[str, Wish]:
 
 def _joined(one: Wish, other: Wish) -> Wish:
     first, second = one.need or {}, other.need or {}
-    need = dict(first if first.get("weight", 1.0) >= second.get("weight", 1.0) else second)
-    shares = [need_of["min_share"] for need_of in (first, second) if "min_share" in need_of]
-    if shares:
-        need["min_share"] = max(shares)
+    need = dict(first if _number(first, "weight", 1.0) >= _number(second, "weight", 1.0) else second)
+    share = max(_number(first, MIN_SHARE, 0.0), _number(second, MIN_SHARE, 0.0))
+    if share:
+        need[MIN_SHARE] = f"{share:g}"
     return Wish(qos=max(one.qos, other.qos), keeps=one.keeps or other.keeps, need=need or None)
+
+
+def _number(need: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        return float(need.get(name, default))
+    except ValueError:
+        return default

@@ -1,9 +1,10 @@
 """The registry: what edges and routers know of each other, in ZooKeeper or in memory."""
 
+from firelane.overlay.owner import Assignment
 from firelane.overlay.registry.address import parse_registry
 from firelane.overlay.registry.documents import Load, Wanted
 from firelane.overlay.registry.election import Assigned, StaleLeader
-from firelane.overlay.registry.known import Assignment, KnownEdge, KnownRouter, TopicState
+from firelane.overlay.registry.known import KnownEdge, KnownRouter, TopicState
 from firelane.overlay.registry.registry import Registry
 from firelane.overlay.registry.status import Status
 from firelane.overlay.registry.tree import Disconnected, RegistryError, TreeState

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from firelane.overlay.owner import Assignment
 from firelane.overlay.registry.documents import (
     EdgeDocument,
     EndpointDocument,
@@ -45,14 +46,6 @@ class KnownRouter:
     locator: str
     topics: int
     load: Load
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """Who routes a topic (nobody in particular if None) since which epoch."""
-
-    router: str | None
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from firelane.overlay.registry.known import TOPICS, Assignment, assignment, topic_document
+from firelane.overlay.owner import Assignment
+from firelane.overlay.registry.known import TOPICS, assignment, topic_document
 from firelane.overlay.registry.names import topic_segment
 from firelane.overlay.registry.tree import Node, RegistryError, Tree
 from firelane.overlay.registry.worker import Worker, tell

@@ -1,0 +1,242 @@
+"""An edge broker: an exchange with local clients that joins others through routers.
+
+Implements: pubsubcoord, section 2.6.2 and Algorithm 2: endpoints are registered, routers are found through the
+            registry, and a topic's messages go to the router that has it.
+Differs:    an edge is connected to every router, so a topic can move without anybody connecting anew; what is told in
+            the registry are counts and filters of the whole edge.
+Symbols:    ep -> a filter or topic of local clients, rb_locator -> locator, rb_peer_list -> the paths.
+Checked by: tests/live/overlay/test_sites.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any
+
+from firelane.exchange.run import Exchange
+from firelane.mqtt.packets import Publish
+from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Forward, Tell, Watch
+from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.local import Local
+from firelane.overlay.notes import FOR, TO, NoteError, read_note
+from firelane.overlay.owner import Assignment
+from firelane.overlay.path import Credentials, Path
+from firelane.overlay.receiving import Receiving
+from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, Wanted
+from firelane.overlay.registry.feed import Changes
+from firelane.overlay.sending import Sending
+from firelane.overlay.stamp import StampError, stamped, taken_off
+
+TICK_S = 0.02
+LOOK_EVERY_S = 0.1  # at local subscriptions
+REPORT_EVERY_S = 1.0  # topics and their rates
+NOTABLE = 0.25  # change of a rate, to be told
+LARGEST_BOOT = 2**63 - 1
+
+
+class EdgeBroker:
+    """Joins a running exchange with others for as long as `run` runs."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        registry: Registry,
+        name: str,
+        *,
+        locator: str | None = None,
+        credentials: Credentials | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.name = name
+        self._registry, self._credentials, self._tell = registry, credentials or Credentials(), tell
+        self._locator = locator
+        self._boot = exchange.broker.boot & LARGEST_BOOT
+        self._interest = Interest()
+        self._local = Local(exchange, got=self._published, safe=self._committed)
+        self._sending = Sending(name, self._boot, self._interest)
+        self._receiving = Receiving(name, self._boot)
+        self._paths: dict[str, tuple[Path, asyncio.Task[None]]] = {}
+        self._wishes: dict[str, Wish] = {}
+        self._changed = -1
+        self._reported_at = 0.0
+        self._rates_hz: dict[str, float] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._strange: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._receiving = Receiving(self.name, self._boot, self._local.enter())
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self._registry.announce_edge(self.name, self._boot, self._locator)
+                self._registry.on_edges(self._edges_listener)
+                self._registry.on_routers(self._routers_listener)
+                await self._keep_time()
+        finally:
+            self._group = None
+            self._local.leave()
+
+    def statistics(self) -> dict[str, Any]:
+        """What it knows, keeps and has seen."""
+        return {
+            "edge": self.name,
+            "routers": {name: path.connected for name, (path, _) in self._paths.items()},
+            "edges": {name: edge.here for name, edge in self._interest.edges.items()},
+            "kept": self._sending.kept,
+            "held": self._receiving.held,
+            "sent_again": self._sending.sent_again,
+            "dropped": dict(self._sending.dropped + Counter(*[path.dropped for path, _ in self._paths.values()][:1])),
+            "received": dict(self._receiving.counts),
+            "strange": dict(self._strange),
+        }
+
+    # ---- what is told by the registry
+
+    def _edges_listener(self, changes: Changes[KnownEdge]) -> None:
+        new: set[str] = set()
+        for name, known in changes.items():
+            if name == self.name:
+                continue
+            edge = None if known is None else Edge(here=known.here, filters=_wishes(known))
+            new |= self._interest.change(name, edge)
+        self._local.want(self._interest.filters(), new)
+        self._do(self._sending.edges_changed(monotonic()))
+
+    def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
+        for name, known in changes.items():
+            before = self._paths.get(name)
+            if before is not None and (known is None or known.locator != before[0].locator):
+                before[1].cancel()
+                del self._paths[name]
+                self._do(self._sending.path_down(name, monotonic()))
+            if known is not None and name not in self._paths:
+                self._add_path(name, known.locator)
+        self._do(self._sending.routers_listener(self._paths, monotonic()))
+
+    def _topic_node_listener(self, topic: str, assignment: Assignment | None) -> None:
+        self._receiving.topic_node_listener(topic, assignment)
+        self._do(self._sending.topic_node_listener(topic, assignment, monotonic()))
+
+    def _add_path(self, router: str, locator: str) -> None:
+        def up() -> None:
+            self._tell(f"router {router} at {locator}: connected")
+            self._do(self._sending.path_up(router, monotonic()))
+
+        def down(problem: str) -> None:
+            if self._paths.get(router, (None,))[0] is path:
+                self._tell(f"router {router} at {locator}: {problem}; trying again")
+                self._do(self._sending.path_down(router, monotonic()))
+
+        path = Path(
+            self.name, locator, self._credentials, got=lambda packet: self._arrived(router, packet), up=up, down=down
+        )
+        path.want(self._wishes)
+        assert self._group is not None
+        self._paths[router] = path, self._group.create_task(path.run())
+
+    # ---- messages
+
+    def _published(self, copy: Copy) -> None:
+        self._do(self._sending.published(copy, monotonic()))
+
+    def _committed(self, origin: str, number: int) -> None:
+        self._receiving.committed(origin, number)
+
+    def _arrived(self, router: str, packet: Publish) -> None:
+        now = monotonic()
+        try:
+            if packet.topic.startswith(FOR):
+                self._noted(packet.payload, now)
+                return
+            topic = packet.topic
+            if topic.startswith(TO):
+                topic = topic.removeprefix(TO).partition("/")[2]
+            stamp, properties = taken_off(packet.properties)
+        except (NoteError, StampError) as problem:
+            self._strange[str(problem)[:80]] += 1
+            return
+        properties.pop("subscription_identifier", None)
+        self._do(self._receiving.arrived(topic, packet.payload, properties, stamp, router, now))
+
+    def _noted(self, payload: bytes, now: float) -> None:
+        note = read_note(payload)
+        self._do(self._sending.came(note.edge, note.came))
+        for gap in note.missing:
+            self._do(self._sending.missing(note.edge, gap, now))
+        for refused in note.outdated:
+            self._do(self._sending.outdated(note.edge, refused, now))
+        for answer in note.nothing:
+            self._do(self._receiving.nothing(note.edge, answer))
+
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Forward():
+                    self._forward(action)
+                case Acknowledge():
+                    self._local.acknowledge(action)
+                case Deliver():
+                    self._local.deliver(action)
+                case Tell():
+                    self._send_note(action)
+                case Watch():
+                    self._registry.watch_topic(action.topic, self._topic_node_listener)
+
+    def _forward(self, action: Forward) -> None:
+        copy = action.copy
+        topic = copy.topic if action.edge is None else f"{TO}{action.edge}/{copy.topic}"
+        path = self._paths.get(action.router)
+        if path is not None:
+            path[0].publish(topic, copy.payload, min(action.stamp.qos, 1), stamped(copy.properties, action.stamp))
+
+    def _send_note(self, action: Tell) -> None:
+        preferred = self._paths.get(action.router or "")
+        paths = [one for one, _ in ([preferred] if preferred else []) + list(self._paths.values()) if one.connected]
+        if paths:
+            paths[0].publish(f"{FOR}{action.edge}", action.note.encode(), 0, {})
+
+    # ---- time
+
+    async def _keep_time(self) -> None:
+        look_at = 0.0
+        while True:
+            now = monotonic()
+            self._do(self._sending.tick(now))
+            self._do(self._receiving.tick(now))
+            if now >= look_at:
+                look_at = now + LOOK_EVERY_S
+                self._look(now)
+            await asyncio.sleep(TICK_S)
+
+    def _look(self, now: float) -> None:
+        """See what local clients want, and say so where it has changed (endpoint created or deleted)."""
+        if self._local.changed != self._changed:
+            self._changed = self._local.changed
+            wishes = self._local.wishes()
+            if wishes != self._wishes:
+                self._wishes = wishes
+                self._registry.want({one: _wanted(wish) for one, wish in wishes.items()})
+                for path, _ in self._paths.values():
+                    path.want(wishes)
+                self._reported_at = 0.0
+        if now >= self._reported_at + REPORT_EVERY_S:
+            self._reported_at = now
+            publish, subscribe, rates_hz = self._local.endpoints()
+            self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
+            self._registry.endpoints(publish, subscribe, self._rates_hz)
+
+
+def _steady(before: float | None, now: float) -> float:
+    return now if before is None or abs(now - before) > NOTABLE * before else before
+
+
+def _wanted(wish: Wish) -> Wanted:
+    return Wanted(qos=wish.qos, keeps=wish.keeps, need=dict(wish.need) if wish.need else None)
+
+
+def _wishes(known: KnownEdge) -> dict[str, Wish]:
+    return {one: Wish(qos=wanted.qos, keeps=wanted.keeps, need=wanted.need) for one, wanted in known.filters.items()}

@@ -1,0 +1,209 @@
+"""An edge's own exchange, as the overlay sees it: what its clients want and publish, and messages in both directions.
+
+The overlay is a client inside the exchange. What is wanted elsewhere it subscribes to; a copy of QoS 1 or 2 is
+acknowledged once every other edge has it, so until then it is in the log. What comes from elsewhere it publishes; as
+its subscriptions are "no local", that does not go out again. Of QoS 2 the number of the last message is written down in
+the same breath as the message, as a retained message of its own, so that it is not delivered again after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from firelane.exchange.connecting import OVERLAY, is_inside
+from firelane.exchange.inside import Inside
+from firelane.exchange.message import NUMBER
+from firelane.exchange.needs import said
+from firelane.exchange.run import Exchange
+from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Subscribe, Subscription, Unsubscribe
+from firelane.overlay.actions import Acknowledge, Copy, Deliver
+from firelane.overlay.interest import Wish
+from firelane.overlay.receiving import Chain
+
+HAD = "$overlay/had/"  # retained: the last number of QoS 2, by origin and topic
+FILTERS_A_PACKET = 500
+
+
+class Local:
+    """`got` is called with every message that a local client publishes and others want, `safe` with messages from
+    elsewhere that are in the log."""
+
+    def __init__(self, exchange: Exchange, *, got: Callable[[Copy], None], safe: Callable[[str, int], None]) -> None:
+        self._exchange, self._got, self._safe = exchange, got, safe
+        self._inside = Inside(exchange.server, OVERLAY, self._take, window=65_535)
+        self._wanted: dict[str, Wish] = {}
+        self._unsafe: dict[int, tuple[str, int, int]] = {}  # packet identifier -> origin, number, QoS
+        self._free = list(range(65_535, 0, -1))
+        self._waiting: list[Deliver] = []  # for an identifier
+        self.refused: Counter[str] = Counter()
+
+    def enter(self) -> dict[Chain, int]:
+        """Begin; returns the last numbers of QoS 2 that are known from before, by origin and topic."""
+        broker = self._exchange.broker
+        # Numbers must grow from one boot to the next, whatever was not in the log.
+        broker.numbers.last = max(broker.numbers.last, time.time_ns() // 1000)
+        had = _had(self._exchange)
+        self._inside.enter()
+        session = self._inside.session
+        left = sorted(session.received)  # of QoS 2, published before a crash: they are in the log
+        if left:
+            self._inside.say(*(Ack(kind=Kind.PUBREL, packet_id=one) for one in left))
+        self._wanted = {one: Wish(qos=subscription.qos) for one, subscription in session.subscriptions.items()}
+        return had
+
+    def leave(self) -> None:
+        """End; what is kept for others stays in the log."""
+        self._inside.leave()
+
+    @property
+    def changed(self) -> int:
+        """Grows whenever clients' subscriptions may have changed."""
+        return self._exchange.broker.changed
+
+    def wishes(self) -> dict[str, Wish]:
+        """What local clients want. A shared group is of one site; what begins with $ stays there."""
+        found: dict[str, Wish] = {}
+        weights: dict[str, float] = {}
+        for session in self._exchange.broker.sessions.values():
+            if is_inside(session.client_id):
+                continue
+            for one in session.subscriptions.values():
+                if one.topics.startswith("$"):
+                    continue
+                before, need = found.get(one.topics), one.lane.need
+                if before is None or need.weight > weights[one.topics]:
+                    weights[one.topics] = need.weight
+                    asked = dict(said(need)) or None
+                else:
+                    asked = dict(before.need) if before.need else None
+                keeps = session.durable and one.qos > 0
+                found[one.topics] = Wish(
+                    qos=max(one.qos, 0 if before is None else before.qos),
+                    keeps=keeps or (before is not None and before.keeps),
+                    need=asked,
+                )
+        return found
+
+    def endpoints(self) -> tuple[dict[str, int], dict[str, int], dict[str, float]]:
+        """How many publish and subscribe to which topics (no wildcards), and how often is published."""
+        subscribers: Counter[str] = Counter()
+        for session in self._exchange.broker.sessions.values():
+            if not is_inside(session.client_id):
+                for one in session.subscriptions.values():
+                    if not one.topics.startswith("$") and "+" not in one.topics and "#" not in one.topics:
+                        subscribers[one.topics] += 1
+        seen = self._exchange.broker.routes.traffic.known(time.monotonic())
+        rates = {one.name: round(one.rate_hz, 3) for one in seen if not one.name.startswith("$")}
+        return dict.fromkeys(rates, 1), dict(subscribers), rates
+
+    def want(self, filters: Mapping[str, Wish], again: set[str]) -> None:
+        """What is wanted elsewhere; for those that somebody wants anew, retained messages are told again."""
+        gone = [one for one in self._wanted if one not in filters]
+        new = [one for one, wish in filters.items() if one in again or self._wanted.get(one) != wish]
+        self._wanted = dict(filters)
+        packets: list[Packet] = []
+        for one in new:
+            wish = Subscription(filter=one, qos=2, no_local=True, retain_as_published=True)
+            needs = list((filters[one].need or {}).items())
+            packets.append(
+                Subscribe(packet_id=1, subscriptions=[wish], properties={"user_property": needs} if needs else {})
+            )
+        packets += [
+            Unsubscribe(packet_id=1, filters=gone[first : first + FILTERS_A_PACKET])
+            for first in range(0, len(gone), FILTERS_A_PACKET)
+        ]
+        if packets:
+            self._inside.say(*packets)
+
+    def acknowledge(self, action: Acknowledge) -> None:
+        """A message need not be kept any longer."""
+        kind = Kind.PUBACK if action.qos == 1 else Kind.PUBREC
+        self._inside.say(Ack(kind=kind, packet_id=action.packet_id))
+
+    def deliver(self, action: Deliver) -> None:
+        """Publish a message from elsewhere here."""
+        stamp = action.stamp
+        message = Publish(
+            topic=action.topic,
+            payload=action.payload,
+            qos=stamp.qos,
+            retain=stamp.retain,
+            properties=action.properties,
+        )
+        if not stamp.qos:
+            self._inside.say(message)
+            return
+        if not self._free:
+            self._waiting.append(action)
+            return
+        message.packet_id = self._free.pop()
+        self._unsafe[message.packet_id] = stamp.origin, stamp.number, stamp.qos
+        if stamp.qos == 1:
+            self._inside.say(message)
+        else:
+            self._inside.say(message, _mark(stamp.origin, action.topic, stamp.number))
+
+    def _take(self, packet: Packet) -> None:
+        match packet:
+            case Publish():
+                self._got(_copy(packet))
+            case Ack(kind=Kind.PUBACK | Kind.PUBREC):
+                self._settle(packet)
+            case Ack(kind=Kind.PUBREL):  # the end of what was acknowledged with PUBREC
+                self._inside.say(Ack(kind=Kind.PUBCOMP, packet_id=packet.packet_id))
+            case Ack(kind=Kind.PUBCOMP):
+                self._release(packet.packet_id)
+            case _:
+                pass
+
+    def _settle(self, packet: Ack) -> None:
+        origin, number, qos = self._unsafe.pop(packet.packet_id)
+        if packet.reason >= 0x80:  # no room in the log: it was not taken, and its origin keeps it
+            self.refused[f"{packet.reason:#x}"] += 1
+        else:
+            self._safe(origin, number)
+        if qos == 2 and packet.reason < 0x80:
+            self._inside.say(Ack(kind=Kind.PUBREL, packet_id=packet.packet_id))
+        else:
+            self._release(packet.packet_id)
+
+    def _release(self, packet_id: int) -> None:
+        self._free.append(packet_id)
+        if self._waiting:
+            self.deliver(self._waiting.pop(0))
+
+
+def _copy(packet: Publish) -> Copy:
+    """A message as the exchange hands it over, with its number taken off."""
+    properties: dict[str, Any] = dict(packet.properties)
+    own = properties.pop("user_property")
+    rest = [one for one in own if one[0] != NUMBER]
+    if rest:
+        properties["user_property"] = rest
+    properties.pop("subscription_identifier", None)
+    return Copy(
+        topic=packet.topic,
+        payload=packet.payload,
+        qos=packet.qos,
+        number=int(next(text for name, text in reversed(own) if name == NUMBER)),
+        retain=packet.retain,
+        packet_id=packet.packet_id,
+        properties=properties,
+    )
+
+
+def _mark(origin: str, topic: str, number: int) -> Publish:
+    payload = json.dumps([origin, topic, number]).encode()
+    return Publish(topic=f"{HAD}{origin}/{topic}", payload=payload, qos=0, retain=True)
+
+
+def _had(exchange: Exchange) -> dict[Chain, int]:
+    found: dict[Chain, int] = {}
+    for kept in exchange.broker.retained.matching(f"{HAD}#"):
+        origin, topic, number = json.loads(kept.message.payload)
+        found[origin, topic] = number
+    return found

@@ -1,0 +1,268 @@
+"""An edge's connection to a router, as an MQTT 5 client: it wants what the edge's clients want, and publishes there.
+
+It connects again and again until it is closed. A router that says nothing for some seconds is taken for dead, also if
+it is only paused. What cannot be written soon is not written at all: what matters is sent again through another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, cast
+
+from firelane.mqtt.decode import decode, frame
+from firelane.mqtt.encode import encode
+from firelane.mqtt.packets import (
+    V5,
+    Ack,
+    Connack,
+    Connect,
+    Kind,
+    Packet,
+    Publish,
+    Suback,
+    Subscribe,
+    Subscription,
+    Unsubscribe,
+)
+from firelane.mqtt.reasons import PacketError
+from firelane.overlay.interest import Wish
+from firelane.overlay.notes import FOR, TO
+
+PING_EVERY_S = 0.5
+SILENT_S = 2.0  # and it is taken for dead
+PATIENCE_S = 3.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+MOST_UNSENT_BYTES = 4_000_000
+MOST_BYTES = 16_000_000  # of a packet
+FILTERS_A_PACKET = 500
+EDGE = "edge:"  # how the client id of an edge begins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """How an edge shows a router who it is."""
+
+    user: str | None = None
+    password: bytes | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Path:
+    """To one router. `got` is called with what comes, `up` and `down` when it can be reached and no more."""
+
+    def __init__(
+        self,
+        edge: str,
+        locator: str,
+        credentials: Credentials,
+        *,
+        got: Callable[[Publish], None],
+        up: Callable[[], None],
+        down: Callable[[str], None],
+    ) -> None:
+        self.locator = locator
+        self._edge, self._credentials = edge, credentials
+        self._got, self._up, self._down = got, up, down
+        self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}/#": Wish(qos=1)}
+        self._own = len(self._wanted)
+        self._line: _Line | None = None
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def connected(self) -> bool:
+        """Whether it can be used."""
+        return self._line is not None and self._line.open
+
+    def want(self, filters: Mapping[str, Wish]) -> None:
+        """All that the edge's clients want from now on."""
+        own = dict(list(self._wanted.items())[: self._own])
+        before, self._wanted = self._wanted, own | dict(filters)
+        if self._line is not None and self._line.open:
+            gone = [one for one in before if one not in self._wanted]
+            new = {one: wish for one, wish in self._wanted.items() if before.get(one) != wish}
+            self._line.ask(_asking(new, gone))
+
+    def publish(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> bool:
+        """Publish there; False if that cannot be done soon."""
+        if self._line is None or not self._line.open or self._line.unsent_bytes > MOST_UNSENT_BYTES:
+            self.dropped["path full" if self.connected else "no path"] += 1
+            return False
+        self._line.publish(Publish(topic=topic, payload=payload, qos=qos, properties=properties))
+        return True
+
+    async def run(self) -> None:
+        """Connect, and connect again, until cancelled."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            problem = await self._one_line()
+            if self.connected:
+                pause_s = FIRST_PAUSE_S
+            was_up, self._line = self.connected, None
+            if was_up or problem:
+                self._down(problem)
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _one_line(self) -> str:
+        host, _, port = self.locator.rpartition(":")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                _, line = await loop.create_connection(
+                    lambda: _Line(self._got), host.strip("[]"), int(port), ssl=self._credentials.tls
+                )
+        except TimeoutError:
+            return "no answer"
+        except (OSError, ssl.SSLError) as problem:
+            return problem.strerror or str(problem)
+        try:
+            line.write(encode(self._hello(), V5))
+            async with asyncio.timeout(PATIENCE_S):
+                await line.entered.wait()
+            if not line.open:
+                return line.problem
+            self._line = line
+            line.ask(_asking(self._wanted, []))
+            self._up()
+            return await line.watch()
+        except TimeoutError:
+            return "no CONNACK"
+        finally:
+            line.abort()
+
+    def _hello(self) -> Connect:
+        return Connect(
+            client_id=f"{EDGE}{self._edge}",
+            version=V5,
+            clean_start=True,
+            keep_alive_s=max(1, round(2 * SILENT_S)),
+            user=self._credentials.user,
+            password=self._credentials.password,
+            properties={"receive_maximum": 65_535},
+        )
+
+
+class _Line(asyncio.Protocol):
+    """One connection, as long as it lasts."""
+
+    def __init__(self, got: Callable[[Publish], None]) -> None:
+        self._got = got
+        self._partial = bytearray()
+        self._heard_at = monotonic()
+        self._ids: deque[int] = deque()
+        self._waiting: deque[Publish] = deque()  # of QoS 1, for an identifier
+        self.entered = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.open = False
+        self.problem = ""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.problem = self.problem or "the connection was lost"
+        self.entered.set()
+        self.ended.set()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size() + sum(len(one.payload) for one in self._waiting)
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def ask(self, packets: list[Packet]) -> None:
+        self.write(b"".join(encode(one, V5) for one in packets))
+
+    def publish(self, packet: Publish) -> None:
+        if packet.qos:
+            if not self._ids:
+                self._waiting.append(packet)
+                return
+            packet.packet_id = self._ids.popleft()
+        self.write(encode(packet, V5))
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    async def watch(self) -> str:
+        """Until it ends; says why it did."""
+        while not self.ended.is_set():
+            try:
+                async with asyncio.timeout(PING_EVERY_S):
+                    await self.ended.wait()
+            except TimeoutError:
+                if monotonic() - self._heard_at > SILENT_S:
+                    return f"it said nothing for {SILENT_S:g} s"
+                self.write(bytes((Kind.PINGREQ << 4, 0)))
+        return self.problem
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = monotonic()
+        self._partial += data
+        buffer, at = bytes(self._partial), 0
+        try:
+            while at < len(buffer):
+                found = frame(buffer, at, MOST_BYTES)
+                if found is None or found[1] > len(buffer):
+                    break
+                self._take(decode(buffer[at], buffer[found[0] : found[1]], V5))
+                at = found[1]
+        except PacketError as problem:
+            self.problem = str(problem)
+            self.abort()
+        self._partial = bytearray(buffer[at:])
+
+    def _take(self, packet: Packet) -> None:
+        match packet:
+            case Publish():
+                if packet.qos:
+                    self.write(encode(Ack(kind=Kind.PUBACK, packet_id=packet.packet_id), V5))
+                self._got(packet)
+            case Ack():
+                self._ids.append(packet.packet_id)
+                if self._waiting:
+                    self.publish(self._waiting.popleft())
+            case Connack(reason=0):
+                self._ids.extend(range(1, packet.properties.get("receive_maximum", 65_535) + 1))
+                self.open = True
+                self.entered.set()
+            case Connack():
+                self.problem = (
+                    f"it refuses this edge (reason {packet.reason:#x}); check user, password and access there"
+                )
+                self.entered.set()
+            case Suback() if any(reason >= 0x80 for reason in packet.reasons):
+                self.problem = "it refuses a subscription of this edge; check access there"
+                self.abort()
+            case _:
+                pass
+
+
+def _asking(new: Mapping[str, Wish], gone: list[str]) -> list[Packet]:
+    """SUBSCRIBE and UNSUBSCRIBE; what is needed holds for all filters of a packet."""
+    by_need: dict[tuple[tuple[str, str], ...], list[Subscription]] = {}
+    for one, wish in new.items():
+        wishes = Subscription(filter=one, qos=min(wish.qos, 1), no_local=True)
+        by_need.setdefault(tuple((wish.need or {}).items()), []).append(wishes)
+    packets: list[Packet] = [
+        Subscribe(
+            packet_id=1,
+            subscriptions=some[first : first + FILTERS_A_PACKET],
+            properties={"user_property": list(need)} if need else {},
+        )
+        for need, some in by_need.items()
+        for first in range(0, len(some), FILTERS_A_PACKET)
+    ]
+    return packets + [
+        Unsubscribe(packet_id=1, filters=gone[first : first + FILTERS_A_PACKET])
+        for first in range(0, len(gone), FILTERS_A_PACKET)
+    ]

@@ -1,0 +1,163 @@
+"""A routing broker: an exchange whose clients are edges. One of the routers leads, and gives topics to all of them.
+
+A router keeps nothing: edges subscribe anew when they come back, and send again what it may have lost.
+
+Implements: pubsubcoord, section 2.6.1 and Algorithm 1.
+Differs:    edges subscribe at routers by themselves, so a router need not watch endpoints of its topics; the leader
+            assigns by load as well, and again when a router dies.
+Symbols:    topic_set -> assignments, eb_peer_list -> the clients.
+Checked by: tests/live/overlay/test_sites.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any
+
+from firelane.exchange.run import Exchange
+from firelane.overlay.leader_events import (
+    Action,
+    Assign,
+    Deposed,
+    Elected,
+    Event,
+    LoadsReported,
+    NotAssigned,
+    Router,
+    RoutersChanged,
+    Tick,
+    Topic,
+    TopicsChanged,
+    WakeAt,
+)
+from firelane.overlay.leading import Leader, Leading
+from firelane.overlay.registry import KnownRouter, Load, Registry, RegistryError, TopicState
+from firelane.overlay.registry.feed import Changes
+from firelane.scenario.plan import Plan
+
+REPORT_EVERY_S = 2.0
+NOTABLE = 0.1  # change of load, to be told
+LARGEST_BOOT = 2**63 - 1
+
+
+class RoutingBroker:
+    """Announces a running exchange as a router for as long as `run` runs, and leads when it is its turn."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        registry: Registry,
+        name: str,
+        *,
+        locator: str,
+        leading: Leading | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.name, self.locator = name, locator
+        self._exchange, self._registry, self._tell = exchange, registry, tell
+        self._boot = exchange.broker.boot & LARGEST_BOOT
+        self._leader = Leader(leading or Leading())
+        self._routers: dict[str, Router] = {}
+        self._wake_at = math.inf
+        self._woken = asyncio.Event()
+        self._due: list[Assign] = []
+        self._load = Load()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._registry.announce_router(self.name, self._boot, self.locator)
+        self._registry.on_routers(self._routers_listener)
+        self._registry.campaign(self._elected)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._report())
+            group.create_task(self._lead())
+
+    def statistics(self) -> dict[str, Any]:
+        """What it is and has done."""
+        return {"router": self.name, "leads": self._leader.elected, **self._leader.statistics()}
+
+    def plan(self) -> Plan:
+        """What the leader would move next, and why."""
+        return self._leader.plan()
+
+    # ---- what is told by the registry
+
+    def _elected(self, elected: bool, epoch: int) -> None:
+        now = monotonic()
+        if elected:
+            self._tell(f"this router leads, epoch {epoch}")
+            self._registry.on_topics(self._topics_listener)
+            self._handle(Elected(now_s=now, epoch=epoch))
+        elif self._leader.elected:
+            self._tell("this router leads no more")
+            self._handle(Deposed(now_s=now))
+
+    def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
+        for name, known in changes.items():
+            if known is None:
+                self._routers.pop(name, None)
+            else:
+                self._routers[name] = Router(boot=f"{known.boot:x}", load=known.load.messages_hz)
+        self._handle(RoutersChanged(now_s=monotonic(), routers=dict(self._routers)))
+
+    def _topics_listener(self, changes: Changes[TopicState]) -> None:
+        now = monotonic()
+        topics = {name: None if state is None else _topic(state) for name, state in changes.items()}
+        loads = {name: state.rate_hz for name, state in changes.items() if state is not None}
+        self._handle(TopicsChanged(now_s=now, topics=topics))
+        self._handle(LoadsReported(now_s=now, loads=loads))
+
+    def _handle(self, event: Event) -> None:
+        self._do(self._leader.handle(event))
+
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case WakeAt():
+                    self._wake_at = action.at_s
+                case Assign():
+                    self._due.append(action)
+        self._woken.set()
+
+    # ---- time
+
+    async def _lead(self) -> None:
+        while True:
+            self._woken.clear()
+            while self._due:
+                await self._assign(self._due.pop(0))
+            try:
+                async with asyncio.timeout(min(max(0.0, self._wake_at - monotonic()), 3600.0)):
+                    await self._woken.wait()
+            except TimeoutError:
+                self._wake_at = math.inf
+                self._handle(Tick(now_s=monotonic()))
+
+    async def _assign(self, action: Assign) -> None:
+        try:
+            await self._registry.assign(action.homes, action.epoch)
+        except RegistryError as problem:
+            self._tell(f"topics were not given to routers: {problem}")
+            self._handle(NotAssigned(now_s=monotonic(), topics=frozenset(action.homes)))
+
+    async def _report(self) -> None:
+        counts = self._exchange.broker.counts
+        messages, size_bytes, then = counts.publish_received, counts.publish_bytes_received, monotonic()
+        while True:
+            await asyncio.sleep(REPORT_EVERY_S)
+            now = monotonic()
+            load = Load(
+                messages_hz=round((counts.publish_received - messages) / (now - then), 1),
+                bytes_hz=round((counts.publish_bytes_received - size_bytes) / (now - then)),
+            )
+            messages, size_bytes, then = counts.publish_received, counts.publish_bytes_received, now
+            if abs(load.messages_hz - self._load.messages_hz) > NOTABLE * max(1.0, self._load.messages_hz):
+                self._load = load
+                self._registry.report(load, len(self._exchange.broker.routes.known))
+
+
+def _topic(state: TopicState) -> Topic:
+    return Topic(publishers=frozenset(state.pub), subscribers=frozenset(state.sub), assignment=state.assignment)
