@@ -11,7 +11,7 @@ import pytest
 from firelane.client import ClientError
 from firelane.sense import UpdateError
 from firelane.sense.numbering import MOST_LACKING, Numbering
-from firelane.sense.offer import Offer
+from firelane.sense.offer import Offer, Resync, from_json
 from firelane.sense.publisher import PublishedStream, SensorPublisher
 from firelane.sense.receiving import ReceivingStream
 from firelane.sense.sending import SendingStream
@@ -250,6 +250,16 @@ def test_who_leaves_is_not_called_any_more_and_other_topics_take_no_room(monkeyp
         assert not network.subscribed
 
     asyncio.run(main())
+
+
+def test_who_lacks_more_than_fits_a_message_asks_for_all():
+    """The numbers of 999 sensors are some 4 kB; a datagram takes 1400 bytes."""
+    network = Nowhere()
+    network.most_bytes = 1400
+    known = SensorSubscriber(network, "#")
+    few, many = Resync(sensors=tuple(range(100))), Resync(sensors=tuple(range(1, 1000)))
+    assert from_json(Resync, known._asked(few)) == few
+    assert from_json(Resync, known._asked(many)).everything
 
 
 def test_a_callback_that_fails_ends_the_block_and_says_so():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firelane.exchange.asking import Asking
 from firelane.exchange.message import Message
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
-from firelane.exchange.stream import Asking, Stream
+from firelane.exchange.stream import Stream
 from firelane.exchange.traffic import Seen
 from firelane.mqtt import topic_problem
 from firelane.sense.offer import (

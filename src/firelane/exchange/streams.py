@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from firelane.arrays import Ints
 from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
@@ -171,7 +173,24 @@ class Streams:
         if batch is not None:
             self._take(stream, batch, split.coarse, now)
         self._tell_all(stream, left, now)
+        if stream.lossy and batch is not None and len(batch.updates) and not batch.discrete:
+            return self._in_portions(stream, split.direct, batch, len(message.payload), now)
         return split.direct
+
+    def _in_portions(self, stream: Stream, direct: Route, batch: Batch, size_bytes: int, now: float) -> Route:
+        """Tell those who cannot take a message as large as this the states that it is about; returns the others."""
+        small = [
+            copy
+            for copy in direct.copies
+            if copy.session.connection is not None
+            and copy.session.connection.gate is not None
+            and copy.session.connection.gate.most_bytes < size_bytes
+        ]
+        for copy in small:
+            self.tell(stream, copy, stream.whole(np.unique(batch.updates.sensor)), now)
+        if not small:
+            return direct
+        return Route(direct.text, direct.seen, tuple(one for one in direct.copies if one not in small), direct.groups)
 
     def split(self, stream: Stream, route: Route, now: float) -> None:
         """See who gets a stream as it is and who does not, as of now."""
