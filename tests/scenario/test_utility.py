@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firelane.scenario import Need
-from firelane.scenario.utility import utilities
+from firelane.scenario.utility import NeedTable, utilities
 
 CONCAVE = [
     Need(weight=2.0),
@@ -75,3 +75,22 @@ def test_everything_delivered_is_worth_the_most(need, share):
 def test_many_curves_at_once_are_the_single_ones(needs, seed):
     x = np.random.default_rng(seed).random(len(needs))
     np.testing.assert_allclose(utilities(needs).value(x), [value(n, s) for n, s in zip(needs, x, strict=True)])
+
+
+def test_a_table_of_needs_says_of_each_what_it_says_itself():
+    kinds = [
+        Need(),
+        Need(weight=3.0, min_share=0.4),
+        Need(tolerance=0.5),
+        Need(max_delay_s=0.2, keep="latest", category="x"),
+        Need(utility="piecewise", points=((0.0, 0.0), (0.5, 0.9), (1.0, 1.0)), max_loss=0.1),
+    ]
+    needs = NeedTable(kinds[n] for n in np.random.default_rng(1).integers(0, len(kinds), 40))
+    assert needs.least_share.tolist() == [one.least_share for one in needs]
+    assert needs.tolerant.tolist() == [one.tolerance is not None for one in needs]
+    assert np.nan_to_num(needs.tolerance).tolist() == [one.tolerance or 0.0 for one in needs]
+    assert needs.max_delay_s.tolist() == [one.max_delay_s or np.inf for one in needs]
+    assert needs.latest.tolist() == [one.keep == "latest" for one in needs]
+    assert needs.within("x").tolist() == [one.category == "x" for one in needs]
+    share = np.linspace(0.0, 1.0, len(needs))
+    assert needs.curves.value(share).tolist() == utilities(needs).value(share).tolist()

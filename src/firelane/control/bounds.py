@@ -79,9 +79,7 @@ class Bounds:
     def __init__(self, needs: NeedTable, categories: Mapping[str, Category]) -> None:
         self._delay_s, self._share = needs.max_delay_s, needs.asked_share
         asked = {name: one for name, one in categories.items() if (one.max_delay_s, one.max_loss) != (None, None)}
-        self._categories = [
-            (name, one, np.array([need.category == name for need in needs], np.bool_)) for name, one in asked.items()
-        ]
+        self._categories = [(name, one, needs.within(name)) for name, one in asked.items()]
 
     @property
     def any(self) -> bool:

@@ -61,7 +61,8 @@ def compared(decision: Decision, before: Plan | None) -> Comparison:
 def missed(plan: Plan, network: Network) -> int:
     """How many bounds a plan would miss."""
     routes = network.routes
-    return Bounds(network.needs, routes.scenario.categories).missed(foretold(foreseen(routes, in_force(plan, routes))))
+    bounds = Bounds(network.needs, routes.scenario.categories)
+    return bounds.missed(foretold(foreseen(routes, in_force(plan, routes)))) if bounds.any else 0
 
 
 def _sooner(needs: NeedTable, new: Metrics, old: Metrics) -> float:

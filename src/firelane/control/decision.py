@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from firelane.arrays import Flags, Floats, Ints, sum_by
+from firelane.arrays import Flags, Floats, Ints, optional, sum_by
 from firelane.control.learn import learnt, shown, single
 from firelane.control.network import Network, Networks, bounded_routes
 from firelane.errors import FirelaneError, InfeasibleError
-from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.exchange.observed import Observed
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes
@@ -70,16 +70,16 @@ def decide(
     lowest = routes.scenario.priorities - 1
     idle = sum_by(flow, _served(routes), len(priority)) == 0
     priority[idle], drop_rate[idle] = lowest, 0.0
-    np.maximum.at(priority, flow[first], _caps(network.rows, first, lowest)[first])
+    np.maximum.at(priority, flow[first], _caps(network, lowest)[first])
     delta = _deltas(plan, network, idle)
-    widened = sum(one is not None and one > asked for one, asked in zip(delta, routes.needs.tolerance, strict=True))
+    widened = int((delta > routes.needs.tolerance).sum())
     final = replace(
         plan,
         version=version,
         scenario_digest="",
         flow_priority=priority,
         flow_drop_rate=drop_rate,
-        delta=delta,
+        delta=optional(delta),
         promised=plan.promised | ({"widened": widened} if widened else {}),
     )
     return Decision(
@@ -91,21 +91,21 @@ def decide(
     )
 
 
-def _deltas(plan: Plan, network: Network, idle: Flags) -> list[float | None]:
-    """The precision of each subscription: of twins the widest, and as asked for where there is no traffic."""
+def _deltas(plan: Plan, network: Network, idle: Flags) -> Floats:
+    """The precision of each subscription: of twins the widest, and as asked for where there is no traffic; or NaN."""
     first, asked = network.first, network.routes.needs.tolerance
     delta = np.fmax(np.array(plan.delta, np.float64), asked)
     delta = np.where(idle[plan.subscription_flow], asked, delta)
     widest = delta.copy()
     np.fmax.at(widest, first, delta)
-    return [None if np.isnan(one) else one for one in widest[first].tolist()]
+    return widest[first]
 
 
-def _caps(rows: list[SeenSubscription], first: Ints, lowest: int) -> Ints:
+def _caps(network: Network, lowest: int) -> Ints:
     """The best class that each subscription may have; of twins the mildest, as the exchange holds each to its own."""
-    own = np.array([min(one.best_class, lowest) for one in rows], np.int64)
+    own = np.minimum(network.best_class, lowest)
     caps = own.copy()
-    np.minimum.at(caps, first, own)
+    np.minimum.at(caps, network.first, own)
     return caps
 
 

@@ -47,7 +47,8 @@ Seats = dict[str, dict[str, SeenSubscription]]
 def learnt(observed: Observed, scenario: Scenario | None = None, *, listened_s: float = 0.0) -> Scenario:
     """The scenario of what is live; `scenario` is the configured one, `listened_s` how long there has been traffic."""
     base = scenario or Scenario(name=LIVE)
-    return as_scenario(base, observed.links, traffic(observed, base, listened_s), seats(observed.subscriptions))
+    topics = traffic(observed.topics, shared_groups(observed.subscriptions), base, listened_s)
+    return as_scenario(base, observed.links, topics, seats(observed.subscriptions))
 
 
 def as_scenario(base: Scenario, links: dict[str, Link], topics: dict[str, SeenTopic], people: Seats) -> Scenario:
@@ -99,12 +100,18 @@ def shown(text: str) -> str:
     return text.replace(TWIN, " twin ")
 
 
-def traffic(observed: Observed, base: Scenario, listened_s: float) -> dict[str, SeenTopic]:
+def shared_groups(subscriptions: Iterable[SeenSubscription]) -> dict[str, int]:
+    """How many members there are of each shared group, by its filter."""
+    return Counter(one.filter for one in subscriptions if one.filter.startswith("$share/"))
+
+
+def traffic(
+    seen: Iterable[SeenTopic], shared: dict[str, int], base: Scenario, listened_s: float
+) -> dict[str, SeenTopic]:
     """Topics that are published or may soon be, and what shared groups get of them."""
-    topics = {one.name: one for one in observed.topics if one.rate_hz > SILENT_HZ}
+    topics = {one.name: one for one in seen if one.rate_hz > SILENT_HZ}
     topics |= _awaited(base, topics, listened_s)
-    members = Counter(one.filter for one in observed.subscriptions if one.filter.startswith("$share/"))
-    return topics | _dealt(topics, members) if members else topics
+    return topics | _dealt(topics, shared) if shared else topics
 
 
 def _awaited(base: Scenario, seen: dict[str, SeenTopic], listened_s: float) -> dict[str, SeenTopic]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from firelane.arrays import Ints, sum_by
-from firelane.control.learn import LIVE, TWIN, as_scenario, overheads, seats, single, traffic
+from firelane.control.learn import LIVE, TWIN, as_scenario, overheads, seats, shared_groups, single, traffic
 from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
 from firelane.scenario.model import Link, Scenario
 from firelane.scenario.overhead import name_bytes
@@ -29,6 +29,7 @@ class Network:
     routes: Routes  # with nothing in their scenario that is in them
     rows: list[SeenSubscription]
     needs: NeedTable  # as granted
+    best_class: Ints  # caps
     first: Ints  # per subscription the one whose row in a plan it shares: itself, unless it is a twin's
 
     def numbers(self) -> dict[tuple[str, str], int]:
@@ -44,6 +45,7 @@ class _Known:
     base: Scenario
     subscriptions: tuple[SeenSubscription, ...]
     links: dict[str, Link]
+    shared: dict[str, int]  # members of shared groups, by filter
 
     def serves(self, observed: Observed, base: Scenario) -> bool:
         return observed.subscriptions is self.subscriptions and base is self.base and observed.links == self.links
@@ -62,7 +64,7 @@ class Networks:
         known = self._known
         if known is None or not known.serves(observed, base):
             known = _made(observed, base)
-        carrying = _carrying(known.network.routes, traffic(observed, base, listened_s))
+        carrying = _carrying(known.network.routes, traffic(observed.topics, known.shared, base, listened_s))
         carrying = telling(carrying, observed.streams, base.exchange.sense.widen)
         network = replace(known.network, routes=carrying)
         self._known = replace(known, network=network)
@@ -78,9 +80,16 @@ def _made(observed: Observed, base: Scenario) -> _Known:
         routes=replace(found, scenario=replace(found.scenario, publishers={}, subscribers={})),
         rows=rows,
         needs=NeedTable(one.need for one in rows),
+        best_class=np.array([one.best_class for one in rows], np.int64),
         first=_first_of_twins(found),
     )
-    return _Known(network=network, base=base, subscriptions=observed.subscriptions, links=observed.links)
+    return _Known(
+        network=network,
+        base=base,
+        subscriptions=observed.subscriptions,
+        links=observed.links,
+        shared=shared_groups(observed.subscriptions),
+    )
 
 
 def _carrying(r: Routes, topics: dict[str, SeenTopic]) -> Routes:

@@ -30,6 +30,7 @@ class Outlook:
         self._looked_at = float("-inf")
         self._held: Mapping[str, float] = {}
         self._held_until = self._foreseen_until = 0.0
+        self._waited = False  # for the next look to tell what has changed
 
     @property
     def record(self) -> Record:
@@ -74,6 +75,10 @@ class Outlook:
         if not expectation.outdated(ahead, listened_s):
             return None  # though there may be less now
         if ahead is held or expectation.outdated(held, listened_s):
+            if observed.unsettled and not self._waited:  # topics that change together are not all seen to at once
+                self._waited = True
+                return None
+            self._waited = False
             return Cause(kind="load", words=expectation.shift(held, listened_s))
         if now < self._foreseen_until - LEAD * self._horizon_s:
             return None

@@ -12,9 +12,6 @@ import secrets
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from firelane.errors import PlanError
 from firelane.exchange import connecting, granting, publishing, reading, sensing
 from firelane.exchange.access import Access, Identity, Verdict
@@ -27,7 +24,7 @@ from firelane.exchange.dropping import Dropping
 from firelane.exchange.journal import Journal
 from firelane.exchange.lane import Lane
 from firelane.exchange.links import Links
-from firelane.exchange.measuring import Measuring, Reading
+from firelane.exchange.measuring import Delays, Measuring, Reading
 from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
 from firelane.exchange.needs import NeedError, Needs, asked
 from firelane.exchange.outboxes import Outboxes
@@ -383,20 +380,14 @@ class Broker:
         """Count the delays that lanes have noted, of so many lanes; whether there are more."""
         serving = self.serving
         now_timed, serving.timed = serving.timed[:most], serving.timed[len(serving.timed[:most]) :]
-        for lane in now_timed:
-            delays_s = np.array(lane.delays_s)
-            del lane.delays_s[:]
-            self._note_delays(lane, delays_s)
         passings, serving.passings = serving.passings[:most], serving.passings[len(serving.passings[:most]) :]
-        for passing in passings:
-            for lane, delays_s in passing.fold():
-                self._note_delays(lane, delays_s)
+        delays = Delays(
+            [(lane, lane.take_delays()) for lane in now_timed]
+            + [noted for passing in passings for noted in passing.fold()]
+        )
+        self.since_plan.fold(delays)
+        self.counts.note_delays(delays)
         return bool(serving.timed or serving.passings)
-
-    def _note_delays(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
-        self.since_plan.fold(lane, delays_s)
-        self.counts.timed[lane.klass] += len(delays_s)
-        self.counts.delays_s[lane.klass] += float(delays_s.sum())
 
     def deliveries(self) -> Totals:
         """The totals of everybody, those who have left too."""

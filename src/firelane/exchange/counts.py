@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from firelane.exchange.measuring import Delays
 from firelane.exchange.session import Session, Totals
 from firelane.scenario.model import MOST_PRIORITIES
 
@@ -37,6 +40,14 @@ class Counts:
     timed: list[int] = field(default_factory=lambda: [0] * MOST_PRIORITIES)  # deliveries that waited, by class
     delays_s: list[float] = field(default_factory=lambda: [0.0] * MOST_PRIORITIES)  # and how long, in all
     ended: Totals = field(default_factory=Totals)  # deliveries of sessions that are no more
+
+    def note_delays(self, delays: Delays) -> None:
+        """Count how long deliveries took."""
+        klass = np.array([lane.klass for lane in delays.lanes], np.int64)
+        for number in np.unique(klass).tolist():
+            its = klass == number
+            self.timed[number] += int(delays.counts[its].sum())
+            self.delays_s[number] += float(delays.sums_s[its].sum())
 
     def deliveries(self, sessions: Iterable[Session]) -> Totals:
         """Of everybody."""

@@ -245,6 +245,11 @@ class Lane:
         """Deliveries that are due and neither made nor dropped."""
         return self.due - self.delivered - sum(self.dropped)
 
+    def take_delays(self) -> array[float]:
+        """The delays noted since this was last asked."""
+        taken, self.delays_s = self.delays_s, array("d")
+        return taken
+
     @property
     def idle(self) -> bool:
         """Whether nothing waits in it; something may be in flight."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from firelane.arrays import sum_by
 from firelane.exchange.lane import Dropped, Lane
 from firelane.exchange.link import Link
 from firelane.exchange.session import Session
@@ -33,6 +35,25 @@ _GROWING = np.array([[0], [1], [2], [3], [4], [5], [7]])  # the rows of counts t
 
 # subscriber, filter, need, drop_rate, share, counts, dropped, delay_s, histogram
 Note = tuple[str, str, Need, float, float, tuple[int, ...], list[int], float, npt.NDArray[np.uint32]]
+
+
+class Delays:
+    """What lanes have noted of delays; a lane may be there more than once."""
+
+    __slots__ = ("_each_s", "counts", "lanes", "sums_s")
+
+    def __init__(self, noted: Sequence[tuple[Lane, array[float]]]) -> None:
+        self.lanes = [lane for lane, _ in noted]
+        self.counts = np.array([len(some) for _, some in noted], np.int64)
+        self._each_s = np.frombuffer(b"".join(some for _, some in noted))
+        self.sums_s = sum_by(np.repeat(np.arange(len(noted)), self.counts), self._each_s, len(noted))
+
+    def __iter__(self) -> Iterator[tuple[Lane, list[int], float]]:
+        """Each lane, the buckets of its delays, and their sum in seconds."""
+        buckets, first = bucket_of(self._each_s).tolist(), 0
+        for lane, count, sum_s in zip(self.lanes, self.counts.tolist(), self.sums_s.tolist(), strict=True):
+            yield lane, buckets[first : first + count], sum_s
+            first += count
 
 
 class Tally:
@@ -58,7 +79,7 @@ class Tally:
         self.dropped = list(lane.dropped)
         self.timed = 0
         self.delay_s = 0.0
-        self.histogram: npt.NDArray[np.uint32] | None = None
+        self.histogram: Counter[int] = Counter()  # of all buckets mostly a few
 
     @classmethod
     def of_new(cls, lane: Lane) -> Tally:
@@ -68,13 +89,11 @@ class Tally:
         tally.dropped = [0] * len(Dropped)
         return tally
 
-    def add(self, delays_s: npt.NDArray[np.float64]) -> None:
-        """Count delays."""
-        if self.histogram is None:
-            self.histogram = np.zeros(BUCKETS, np.uint32)
-        self.histogram += np.bincount(bucket_of(delays_s), minlength=BUCKETS).astype(np.uint32)
-        self.timed += len(delays_s)
-        self.delay_s += float(delays_s.sum())
+    def add(self, buckets: list[int], delay_s: float) -> None:
+        """Count delays: the bucket of each, and their sum."""
+        self.histogram.update(buckets)
+        self.timed += len(buckets)
+        self.delay_s += delay_s
 
 
 class Measuring:
@@ -94,9 +113,10 @@ class Measuring:
         """A lane is no more."""
         self._tallies.pop(lane, None)
 
-    def fold(self, lane: Lane, delays_s: npt.NDArray[np.float64]) -> None:
-        """Count delays that a lane has noted."""
-        self._tally(lane).add(delays_s)
+    def fold(self, delays: Delays) -> None:
+        """Count delays that lanes have noted."""
+        for lane, buckets, sum_s in delays:
+            self._tally(lane).add(buckets, sum_s)
 
     def _tally(self, lane: Lane) -> Tally:
         tally = self._tallies.get(lane)
@@ -143,10 +163,9 @@ class Measuring:
             lane.klass,
         )
         dropped = [now - before for now, before in zip(lane.dropped, one.dropped, strict=True)]
-        delays = _NONE if one.histogram is None else one.histogram.copy()
         return (
             lane.session.name, lane.filter, lane.need, lane.drop_rate, lane.share, counts, dropped, one.delay_s,
-            delays if histogram else _NO_BUCKETS,
+            _dense(one.histogram) if histogram else _NO_BUCKETS,
         )  # fmt: skip
 
     def _load(self, link: Link, window_s: float) -> LinkLoad:
@@ -265,6 +284,14 @@ class Reading:
         late = delay_s > np.array(bounds, float)
         kept: npt.NDArray[np.float64] = np.divide(bounds, delay_s, out=np.ones(len(bounds)), where=late)
         return kept
+
+
+def _dense(histogram: Counter[int]) -> npt.NDArray[np.uint32]:
+    if not histogram:
+        return _NONE
+    counts = np.zeros(BUCKETS, np.uint32)
+    counts[list(histogram)] = list(histogram.values())
+    return counts
 
 
 def _reading(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from firelane.exchange.lane import Lane
 
@@ -29,16 +28,17 @@ class Passing:
         self.first_s = array("d")  # how long that had to wait before it started
         self.service_s = array("d")
 
-    def fold(self) -> Iterator[tuple[Lane, npt.NDArray[np.float64]]]:
+    def fold(self) -> Iterator[tuple[Lane, array[float]]]:
         """Count what was noted on the lanes; yields the delays of each, and forgets them."""
         start, first_s, service_s = (np.array(one) for one in (self.start, self.first_s, self.service_s))
         publications, copies = len(start), len(self._copies)
-        for number, copy in enumerate(self._copies):
+        place = (np.arange(copies)[:, None] - start.astype(np.int64)) % copies
+        delays_s = first_s + (place + 1) * service_s
+        for copy, its_s in zip(self._copies, delays_s, strict=True):
             lane = copy.lane
             lane.due += publications
             lane.done += publications
             lane.bytes += self.bytes
-            place = (number - start.astype(np.int64)) % copies
-            yield lane, first_s + (place + 1) * service_s
+            yield lane, array("d", its_s.tobytes())
         self.bytes = 0
         self.start, self.first_s, self.service_s = array("I"), array("d"), array("d")

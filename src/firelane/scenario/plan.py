@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from firelane.arrays import Floats, Ints
+from firelane.arrays import Floats, Ints, optional
 from firelane.errors import PlanError
 from firelane.scenario.model import MOST_PRIORITIES, Scenario
 from firelane.scenario.precision import kept_share
@@ -278,7 +278,7 @@ def make_plan(
         subscriber=[names[i] for i in routes.subscription_subscriber.tolist()],
         filter=routes.filters,
         subscription_flow=subscription_flow,
-        delta=[need.tolerance for need in routes.needs] if delta is None else delta,
+        delta=optional(routes.needs.tolerance) if delta is None else delta,
         promised=promised or {},
         why=why,
     )

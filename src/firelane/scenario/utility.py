@@ -8,14 +8,15 @@ Checked by: tests/scenario/test_utility.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from firelane.arrays import Flags, Floats
+from firelane.arrays import Flags, Floats, Ints
 from firelane.scenario.model import Need
 
 LOG, LINEAR, SATURATING, STEP, PIECEWISE = range(5)
@@ -74,36 +75,59 @@ class NeedTable(tuple[Need, ...]):
     """The needs of subscriptions in their order, also as arrays, which are made once."""
 
     @cached_property
+    def _distinct(self) -> tuple[list[Need], Ints]:
+        """The needs that differ, of thousands mostly a few, and which of them each is."""
+        _, first, which = np.unique(
+            np.fromiter(map(id, self), np.int64, len(self)), return_index=True, return_inverse=True
+        )
+        return [self[n] for n in first.tolist()], which
+
+    def _column(self, value: Callable[[Need], float], kind: type = float) -> npt.NDArray[Any]:
+        needs, which = self._distinct
+        return np.array([value(need) for need in needs], kind)[which]
+
+    @cached_property
     def curves(self) -> Utilities:
         """What a delivered share is worth."""
-        return utilities(self)
+        needs, which = self._distinct
+        few = utilities(needs)
+        points = (
+            {row: few.points[number] for row, number in enumerate(which.tolist()) if number in few.points}
+            if few.points
+            else {}
+        )
+        return Utilities(kind=few.kind[which], weight=few.weight[which], knee=few.knee[which], points=points)
 
     @cached_property
     def least_share(self) -> Floats:
         """What a plan must keep."""
-        return np.array([need.least_share for need in self], np.float64)
+        return self._column(lambda need: need.least_share)
 
     @cached_property
     def asked_share(self) -> Floats:
         """What is to arrive, by min_share and max_loss; a tolerance asks for no share."""
-        return np.array([max(one.min_share, 1 - (1.0 if one.max_loss is None else one.max_loss)) for one in self])
+        return self._column(lambda need: max(need.min_share, 1 - (1.0 if need.max_loss is None else need.max_loss)))
 
     @cached_property
     def tolerant(self) -> Flags:
         """Which have a tolerance."""
-        return np.array([need.tolerance is not None for need in self], np.bool_)
+        return self._column(lambda need: need.tolerance is not None, bool)
 
     @cached_property
     def tolerance(self) -> Floats:
         """The tolerances; NaN without one."""
-        return np.array([np.nan if need.tolerance is None else need.tolerance for need in self], np.float64)
+        return self._column(lambda need: np.nan if need.tolerance is None else need.tolerance)
 
     @cached_property
     def max_delay_s(self) -> Floats:
         """The bound on the mean delay; infinite without one."""
-        return np.array([np.inf if need.max_delay_s is None else need.max_delay_s for need in self], np.float64)
+        return self._column(lambda need: np.inf if need.max_delay_s is None else need.max_delay_s)
+
+    def within(self, category: str) -> Flags:
+        """Which are of a category."""
+        return self._column(lambda need: need.category == category, bool)
 
     @cached_property
     def latest(self) -> Flags:
         """Which keep only the latest message of a topic."""
-        return np.array([need.keep == "latest" for need in self], np.bool_)
+        return self._column(lambda need: need.keep == "latest", bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.arrays import Floats, sum_by
+from firelane.arrays import Floats, optional, sum_by
 from firelane.scenario.precision import widening
 from firelane.scenario.routes import Routes
 from firelane.tune.flows import Demand, Flows
@@ -18,10 +18,7 @@ def factors(wanted: Demand, flows: Flows, drop_rate: Floats) -> Floats:
 
 def deltas(routes: Routes, wanted: Demand, flows: Flows, drop_rate: Floats) -> list[float | None]:
     """The precision of each subscription; None without a tolerance."""
-    factor = factors(wanted, flows, drop_rate).tolist()
-    return [
-        None if need.tolerance is None else need.tolerance * one for need, one in zip(routes.needs, factor, strict=True)
-    ]
+    return optional(routes.needs.tolerance * factors(wanted, flows, drop_rate))
 
 
 def without_tolerant(drop_rate: Floats, wanted: Demand, flows: Flows) -> Floats:
