@@ -10,6 +10,7 @@ from firelane.mqtt.packets import Publish
 from firelane.sense import Fire, ModelBank, SendingBank, fire_trace
 from firelane.sense.offer import RESYNC, to_json
 from firelane.sense.sending import SendingStream
+from firelane.sense.state import SLOPE
 from firelane.sense.updates import Updates
 from firelane.sense.wire import Batch, decode, encode
 
@@ -345,6 +346,33 @@ def test_who_gets_a_stream_of_its_own_is_told_at_once_that_nothing_is_missing_an
     device.send(device.sending.whole(device.time_s))  # nothing in that is news to somebody who bears 3
     assert watcher.take() == 1
     assert (watcher.stream.read(desk.now).bound == 3).all()
+
+
+def test_what_drifted_apart_while_nobody_was_sure_is_told_when_it_is_vouched_for_again(desk):
+    """The first sensor rises as its own model predicts, so that no message names it; only the other one is healed."""
+    device = Device(desk, offer=an_offer(2))
+    Watcher(desk, "fine", tolerance=0.5)
+    watcher = Watcher(desk, tolerance=3)
+    model = device.sending._sending.bank
+    for second in range(12):
+        device.read(20 + 0.7 * max(second - 8, 0), 30)
+        desk.pass_time(1)
+    assert model.state[0, SLOPE] > 0.1
+    device.sending.observe(device.time_s, np.array([30.6]), np.array([1]))  # lost on its way
+    for _ in range(40):
+        desk.pass_time(1)
+        device.send(device.sending.observe(device.time_s, model.predict(device.time_s)[:1], np.array([0])))
+        device.send(device.sending.beat(device.time_s))
+        device.line.take_all()  # so that it hears of no request
+    watcher.take()
+    assert np.isinf(watcher.stream.read(desk.now).bound).all()
+    assert np.abs(watcher.stream.bank.predict(device.time_s) - model.predict(device.time_s))[0] > 3
+    device.sending.observe(device.time_s, np.array([30.0]), np.array([1]))  # lost, too
+    device.send(device.sending.whole(device.time_s, np.array([1])))
+    watcher.take()
+    known = watcher.stream.read(desk.now)
+    assert (known.bound == 3).all()
+    assert (np.abs(watcher.stream.bank.predict(device.time_s) - model.predict(device.time_s)) < 3).all()
 
 
 def test_what_was_in_lost_messages_of_its_own_stream_is_told_by_their_numbers(desk):

@@ -74,6 +74,10 @@ class Coarser:
             self.told.skip()
         self.unsaid = self._alarmed = True
 
+    def look_anew(self) -> None:
+        """What was not vouched for is again; meanwhile it may have come to differ too much."""
+        self.recoding.next_s = NOW
+
     def carry(self, copy: Copy) -> None:
         """Send by this copy of the session's from now on; who was away meanwhile is told everything again."""
         text = self.stream.topic
@@ -128,6 +132,8 @@ class Coarser:
         self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False, again: bool = False
     ) -> list[bytes]:
         """Messages with these updates, each within so many bytes; `again`, they were told before."""
+        if not again:
+            self.told.count(updates)
         gone = self.stream.gone if heartbeat else NOBODY
         parts = list(portions(updates, most_bytes)) if len(updates) or not len(gone) else []
         made = [self._message(one, time_s, heartbeat=heartbeat and not len(gone), again=again) for one in parts]

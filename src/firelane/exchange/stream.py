@@ -213,14 +213,16 @@ class Stream:
             self._doubt_others(NOBODY)
 
     def _mark(self, sensors: Ints, lacking: Flags) -> None:
-        """These are known for sure, or lack something; who depends on one that newly does is to know."""
-        sure = (self.bank.sequence[sensors] > 0) & ~lacking
-        newly = bool((self.sure[sensors] & ~sure).any())
+        """These are known for sure, or lack something; who depends on one of which that has changed is to know."""
+        sure, before = (self.bank.sequence[sensors] > 0) & ~lacking, self.sure[sensors]
         self.sure[sensors] = sure
         if lacking.any():
             self.unsure = self.lacks = True
-        for coarser in self.coarse.values() if newly else ():
-            coarser.alarm()
+        for coarser in self.coarse.values():
+            if (before & ~sure).any():
+                coarser.alarm()
+            if (sure & ~before).any():
+                coarser.look_anew()
 
     def _take_word(self, batch: Batch) -> None:
         """What the latest message says of the stream as a whole."""

@@ -142,6 +142,8 @@ class SendingStream:
         gone: Ints = NOBODY,
         most_bytes: int | None = None,
     ) -> list[bytes]:
+        if not again:
+            self._told.count(updates)
         made = [
             self._told.encoded(
                 part,

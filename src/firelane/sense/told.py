@@ -27,8 +27,15 @@ class Told:
         self._told_in: Ints = np.full(sensors, -1, np.int64)  # the message with the newest update of each sensor
         self._trail = Trail()
 
+    def count(self, updates: Updates) -> None:
+        """These are about to be told, in one message or in several: each has the sequence after the one before."""
+        self.total += len(updates)
+
     def encoded(self, updates: Updates, *, again: bool = False, withheld: int = 0, **header: Any) -> bytes:
-        """The next message. `again`: its rows were told before; `withheld` updates are missing that there may be."""
+        """The next message. `again`: its rows were told before, else they were counted; `withheld` updates are missing.
+
+        A message of which more is to follow counts that too, so that nobody takes itself to lack nothing before that.
+        """
         trail = self._trail if self.trailing else None
         if not again:
             self._note(updates)
@@ -50,7 +57,6 @@ class Told:
     def _note(self, updates: Updates) -> None:
         if not len(updates):
             return
-        self.total += len(updates)  # each has the sequence after the one before
         self._told_in[updates.sensor] = self.number
         if self.trailing:
             self._trail = Trail(

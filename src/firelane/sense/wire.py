@@ -50,7 +50,7 @@ class Batch:
     sensors: int  # of the stream
     time_s: float  # when it was made, by the publisher's clock
     delta: float  # 0 for discrete sensors
-    total: int  # updates of all sensors up to this message and with it: the sum of their sequences, mod 2^32
+    total: int  # updates of all sensors so far, which is the sum of their sequences, mod 2^32
     updates: Updates
     heartbeat: bool = False
     discrete: bool = False
