@@ -39,7 +39,7 @@ class Channel:
             chance = self.dice.random()
             batch = decode(payload)
             time_s, boot, number = self.latest
-            if batch.time_s >= time_s and (batch.time_s > time_s or batch.boot != boot or batch.number >= number):
+            if batch.number >= number if batch.boot == boot else batch.time_s >= time_s:
                 self.latest = batch.time_s, batch.boot, batch.number
                 self.sound = chance >= self.loss
             if chance < 0.6 * self.loss:
