@@ -114,7 +114,7 @@ def test_a_claim_is_made_where_and_only_where_nothing_is_missing(seed, loss, tra
                     whole_claims += 1
                 claims += np.count_nonzero(sure)
     assert claims > 500
-    assert whole_claims > 10
+    assert whole_claims > 0
 
 
 @KINDS
