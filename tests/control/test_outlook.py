@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from firelane.control.outlook import Outlook
 from firelane.exchange.observed import Observed, SeenTopic
 from firelane.scenario.control_settings import ControlSettings
@@ -31,3 +33,18 @@ def test_while_traffic_is_changing_the_next_look_is_waited_for_once():
 
 def test_a_change_that_is_certain_is_not_waited_for():
     assert Outlook(ControlSettings()).moved(Outdated(), CALM, 60.0, 1.0).kind == "load"
+
+
+def test_the_longer_a_trend_has_lasted_the_further_ahead_is_planned_for():
+    """Seen rising by 2 a second from 100: a plan is made for as long ahead as it has risen."""
+    outlook, expected = Outlook(ControlSettings()), {}
+    for second in range(70):
+        rate = 100.0 + 2 * second
+        seen = replace(CALM, topics=(SeenTopic("a", rate, 100.0, 0.0, rate),))
+        outlook.look(seen, {"a": 0.01}, float(second))
+        if outlook.way == "trend":
+            expected[second] = outlook.to_plan_for(seen, float(second)).topics[0].rate_hz - rate
+    first = min(expected)
+    assert expected[first] == pytest.approx(2 * 20, rel=0.1)
+    assert expected[69] == pytest.approx(2 * 60, rel=0.1)
+    assert expected[first + 20] >= expected[first]

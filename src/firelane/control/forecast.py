@@ -76,6 +76,11 @@ class Forecast:
         now = float(level(self._rates) @ cost)
         self._due.append(None if self.way == AS_NOW else (float(self._expected() @ cost), now))
 
+    @property
+    def line_looks(self) -> int:
+        """How many of the last looks are on a line, if that is believed."""
+        return self._line
+
     def ahead(self, rates_hz: Mapping[str, float], reach: int = 1) -> dict[str, float]:
         """The rates to expect, on a trend up to so many horizons later; what it knows nothing of stays as it is."""
         if self.way == AS_NOW:
