@@ -19,7 +19,8 @@ JAVA = ["-Xmx128m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 PROPERTIES = {
     "zookeeper.admin.enableServer": "false",
     "zookeeper.4lw.commands.whitelist": "*",
-    "znode.container.checkIntervalMs": "500",
+    "znode.container.checkIntervalMs": "500",  # a minute by default
+    "znode.container.maxPerMinute": "1000000",  # 10 000 by default
 }
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 

@@ -42,6 +42,7 @@ class Declarations(Worker):
         self._certain: dict[str, bytes] = {}
         self._due: dict[str, None] = {}
         self._connections = 0
+        self._lost = False  # the connection; whether a new one was seen to
         self._settled = asyncio.Event()
         self._settled.set()
 
@@ -64,8 +65,15 @@ class Declarations(Worker):
         """Wait until all is written."""
         await self._settled.wait()
 
+    def lost(self) -> None:
+        """The connection is lost: nothing is settled until all was looked at again."""
+        self._lost = True
+        if self.wanted:
+            self._settled.clear()
+
     def reconnected(self) -> None:
         """What is there may be different, above all when the session is new."""
+        self._lost = False
         self._connections += 1
         self._certain.clear()
         self._add(self.wanted)
@@ -85,7 +93,8 @@ class Declarations(Worker):
                 self._again(conflicts)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_AGAIN_S)
-        self._settled.set()
+        if not self._lost:
+            self._settled.set()
 
     def _add(self, paths: Iterable[str]) -> None:
         self._due |= dict.fromkeys(paths)
@@ -160,6 +169,7 @@ class Declarations(Worker):
             node = None
         if node is None and path not in made:
             yield Create(path=path, data=aim.data, kind=aim.kind)
+            made.add(path)
         elif node is None or node.data != aim.data:
             yield Put(path=path, data=aim.data)
 

@@ -69,8 +69,9 @@ class Registry:
         """End the session: what belongs to it goes."""
         for task in self._tasks.values():
             task.cancel()
+        cancelled = isinstance(problem[1], asyncio.CancelledError)  # by a fault of ours, perhaps
         try:
-            await self._group.__aexit__(*problem)  # type: ignore[arg-type]
+            await self._group.__aexit__(*(problem if cancelled else (None, None, None)))  # type: ignore[arg-type]
         finally:
             await self.tree.close()
 
@@ -218,6 +219,8 @@ class Registry:
             self._election.entered(state)
         if state is TreeState.CONNECTED:
             self._rooms.wake()
+        else:
+            self._declarations.lost()
         for told in list(self._told):
             try:
                 told(state)
