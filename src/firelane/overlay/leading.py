@@ -133,8 +133,7 @@ class Leader:
 
     def _tick(self, now_s: float) -> Decision | None:
         if now_s >= self._step_at_s:
-            missed = math.floor((now_s - self._step_at_s) / self._leading.step_s)
-            self._step_at_s += (missed + 1) * self._leading.step_s
+            self._step_at_s = now_s + self._leading.step_s  # two steps are never closer, also after a late Tick
             return self._step(self._leading.max_moves)
         return self._place() if now_s >= self._batch_at_s else None
 
