@@ -81,6 +81,11 @@ def test_new_topics_are_assigned_together_after_a_short_time():
     assert actions[-1] == WakeAt(at_s=10.0)
 
 
+def test_where_there_are_many_topics_new_ones_wait_longer_as_deciding_takes_longer():
+    one, _ = leader({f"t{number}": topic(home="x") for number in range(20_000)}, batch_s=0.1)
+    assert one.handle(TopicsChanged(now_s=1.0, topics={"new": topic()})) == [WakeAt(at_s=pytest.approx(1.2, abs=1e-3))]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_topics_of_a_dead_router_go_at_once_whatever_the_budget(strategy):
     here = {f"t{number:02}": topic(home="x" if number < 30 else "y") for number in range(40)}
