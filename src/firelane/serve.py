@@ -21,7 +21,7 @@ from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 
 # What a running exchange cannot change.
-FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "system_interval_s")
+FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "overlay", "system_interval_s")
 
 # How long the event loop may keep the log's thread from running: Python's 5 ms would be most of a commit's time.
 SWITCH_S = 0.0002
@@ -55,16 +55,18 @@ def serve(
     http_port: int | None,
     data_dir: Path,
     plan: Plan | None = None,
+    join: Joining | None = None,
     ready: Callable[[str], None],
     complain: Callable[[str], None],
 ) -> None:
-    """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again. With a `plan` it makes none of its own."""
+    """Run an exchange until SIGTERM or Ctrl-C; SIGHUP calls `load` again. With a `plan` it makes none of its own, and
+    with `join` it joins others."""
     _do_without_pandas()
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(load, host, mqtt_port, http_port, data_dir, plan, ready, complain))
+            runner.run(_serve(load, host, mqtt_port, http_port, data_dir, plan, join, ready, complain))
     except ExceptionGroup as problems:  # not `except*`, which before Python 3.11.4 wraps what is raised in it
         raise first_of(problems) from None
 
@@ -76,6 +78,7 @@ async def _serve(
     http_port: int | None,
     data_dir: Path,
     plan: Plan | None,
+    join: Joining | None,
     ready: Callable[[str], None],
     complain: Callable[[str], None],
 ) -> None:
@@ -97,11 +100,16 @@ async def _serve(
             control = await stack.enter_async_context(controlling(exchange, scenario, tell=complain, keep=archive.put))
         await stack.enter_async_context(following(exchange, control.look_soon, tell=complain))
         loop.add_signal_handler(signal.SIGHUP, _reload, exchange, control, load, complain)
+        joined = None
+        if join is not None:
+            from firelane.overlay.joining import joining
+
+            joined = await stack.enter_async_context(joining(exchange, join, scenario.exchange.overlay, complain))
         if http_port is not None:
             from firelane.web.app import make_app
             from firelane.web.server import serving
 
-            web = serving(make_app(exchange, control), host, http_port)
+            web = serving(make_app(exchange, control, joined), host, http_port)
             exchange.addresses["http"] = await stack.enter_async_context(web)
         gc.freeze()  # what is here by now stays
         ready(ready_line(exchange, data_dir))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from loads_made import NOWHERE, free, one_step, some_loads
 
 from firelane.balance.bounded_moves import SETTLED, bounded_moves, settle
+from firelane.balance.bounded_moves import one_step as one_step_of
 from firelane.balance.greedy import by_load, place_new
 from firelane.balance.naive_move import naive_move
 from firelane.balance.score import score
@@ -161,3 +162,30 @@ def test_the_naive_move_takes_the_topic_nearest_to_half_the_gap():
     placed, result = run(load, 2, band=0, moves=1, start=[0, 0, 0, 1], method=naive_move)  # 10 and 1: 5 goes
     assert placed.tolist() == [[1, 0, 0, 1]]
     assert result.difference.tolist() == [1]
+
+
+@given(one_step, st.integers(2, 3), st.data())
+def test_brokers_that_carry_something_anyway_are_balanced_with_it(load, brokers, data):
+    standing = np.array(data.draw(st.lists(st.integers(0, 100).map(float), min_size=brokers, max_size=brokers)))
+    place = np.array(data.draw(st.lists(st.integers(0, brokers - 1), min_size=len(load), max_size=len(load))))
+    start = place.copy()
+    one_step_of(load, by_load(load), place, standing, 1.0, 99, False)
+
+    def difference(where):
+        return np.ptp(brute_force.carried(load, where, brokers) + standing)
+
+    # What stands is a topic that cannot move: as good as anything is good enough, and nothing gets worse.
+    best = min(difference(one) for one in brute_force.placements(len(load), brokers))
+    assert best <= difference(place) <= difference(start)
+    if difference(start) <= max(1.0, best):
+        assert np.array_equal(place, start)
+
+
+def test_steps_one_by_one_are_the_steps_of_a_day():
+    random = np.random.default_rng(4)
+    load = random.integers(0, 50, (40, 12)).astype(float)
+    placed, _ = run(load, 3, 4, 2)
+    place, acting = free(12), False
+    for t, now in enumerate(load):
+        acting = one_step_of(now, by_load(now), place, np.zeros(3), 4.0, 2, acting)
+        assert np.array_equal(place, placed[t])

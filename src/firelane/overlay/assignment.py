@@ -4,7 +4,7 @@ Implements: pubsubcoord, section 2.4.1: the leader's Strategy, and its own, the 
 Differs:    topics are also moved when a router joins or carries too much, a few at a time; by measured load, by
             `balance`'s long-term and bounded moves. Routers may differ in capacity.
 Symbols:    none of the paper's.
-Checked by: tests/overlay/test_assignment.py, tests/overlay/test_city.py
+Checked by: tests/overlay/test_assignment.py, tests/overlay/test_led_city.py
 """
 
 from __future__ import annotations

@@ -73,12 +73,18 @@ class EdgeBroker:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._registry.announce_edge(self.name, self._boot, self._locator)
+                self._registry.want({})
                 self._registry.on_edges(self._edges_listener)
                 self._registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
             self._group = None
             self._local.leave()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether messages are to be kept for it while it is away."""
+        return any(wish.keeps for wish in self._wishes.values())
 
     def statistics(self) -> dict[str, Any]:
         """What it knows, keeps and has seen."""

@@ -4,7 +4,7 @@ Implements: pubsubcoord, section 2.4 (load management, reassignment when a route
 Differs:    only topics that cross from one edge to another are assigned; new ones in short batches, those of a dead
             router at once; moves for balance have a budget a step.
 Symbols:    none of the paper's.
-Checked by: tests/overlay/test_leading.py, tests/overlay/test_leader_histories.py, tests/overlay/test_city.py
+Checked by: tests/overlay/test_leading.py, tests/overlay/test_leader_histories.py, tests/overlay/test_led_city.py
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from firelane.overlay.leader_events import (
     WakeAt,
 )
 from firelane.scenario.plan import Plan
+
+PATIENCE_S = 1e-5  # for each topic that crosses: ten times what deciding takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +135,7 @@ class Leader:
 
     def _tick(self, now_s: float) -> Decision | None:
         if now_s >= self._step_at_s:
-            missed = math.floor((now_s - self._step_at_s) / self._leading.step_s)
-            self._step_at_s += (missed + 1) * self._leading.step_s
+            self._step_at_s = now_s + self._leading.step_s  # two steps are never closer, also after a late Tick
             return self._step(self._leading.max_moves)
         return self._place() if now_s >= self._batch_at_s else None
 
@@ -167,7 +168,8 @@ class Leader:
         if not self._directory.homeless or not self._directory.routers:
             self._batch_at_s = math.inf
         elif self._batch_at_s == math.inf:
-            self._batch_at_s = event.now_s + self._leading.batch_s
+            patience_s = PATIENCE_S * self._directory.statistics()["crossing"]
+            self._batch_at_s = event.now_s + max(self._leading.batch_s, patience_s)
         due_s = min(self._step_at_s, self._batch_at_s)
         if due_s != self._woken_at_s or isinstance(event, Tick):
             self._woken_at_s = due_s

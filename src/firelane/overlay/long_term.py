@@ -4,7 +4,7 @@ Implements: broker-cluster, section VI, Algorithm 1, in its causal form, a step 
 Differs:    what is to be moved is moved within the budget of each step, and not at all if it gains too little. A period
             also begins when a router joins; topics of one that dies go to the others at once.
 Symbols:    as in firelane.balance.long_term.
-Checked by: tests/overlay/test_long_term.py, tests/overlay/test_city.py
+Checked by: tests/overlay/test_long_term_live.py, tests/overlay/test_led_city.py
 """
 
 from __future__ import annotations

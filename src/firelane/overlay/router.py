@@ -75,6 +75,11 @@ class RoutingBroker:
             group.create_task(self._report())
             group.create_task(self._lead())
 
+    @property
+    def keeps(self) -> bool:
+        """A router keeps nothing."""
+        return False
+
     def statistics(self) -> dict[str, Any]:
         """What it is and has done."""
         return {"router": self.name, "leads": self._leader.elected, **self._leader.statistics()}

@@ -270,6 +270,7 @@ class ExchangeSettings:
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     control: ControlSettings = field(default_factory=ControlSettings)
     sense: SenseSettings = field(default_factory=SenseSettings)
+    overlay: OverlaySettings = field(default_factory=OverlaySettings)
     system_interval_s: Annotated[_Duration, Field(alias="system_interval")] = 10.0
 
     def __post_init__(self) -> None:

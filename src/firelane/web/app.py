@@ -14,20 +14,21 @@ from firelane.web.access import ApiAccess
 from firelane.web.guard import Guard
 
 
-def make_app(exchange: Exchange, control: Control | None = None) -> FastAPI:
+def make_app(exchange: Exchange, control: Control | None = None, joined: Joined | None = None) -> FastAPI:
     """Everything that can be asked of an exchange over HTTP; it must run in the exchange's own event loop.
 
-    Without a `control` that runs beside it, plans are made only when asked for.
+    Without a `control` that runs beside it, plans are made only when asked for. `joined` is its part in an overlay.
 
     FastAPI's documentation pages load scripts from elsewhere, so there is only the machine-readable description.
     """
     app = FastAPI(title="Firelane", version=__version__, docs_url=None, redoc_url=None, responses=problems.DOCUMENTED)
     app.state.exchange = exchange
     app.state.control = control or Control(exchange)
+    app.state.joined = joined
     app.state.calculating = asyncio.Semaphore(1)  # what is asked for waits its turn; the control loop does not
     app.state.access = ApiAccess(exchange)
     problems.install(app)
     app.add_middleware(Guard)
-    for module in (monitoring, clients, retained, lanes, planning, decisions, streams):
+    for module in (monitoring, clients, retained, lanes, planning, decisions, streams, overlay):
         app.include_router(module.router)
     return app

@@ -80,7 +80,9 @@ def led(loads, brokers, leading):
 @pytest.mark.parametrize(("threshold", "max_moves"), [(0.05, 10), (0.01, 2)])
 def test_bounded_moves_leads_as_balance_predicts(tail, threshold, max_moves):
     loads = city(60, 150, tail)
-    predicted = balance(loads, brokers=4, method="bounded-moves", threshold=f"{threshold * 100:g} %", max_moves=max_moves)
+    predicted = balance(
+        loads, brokers=4, method="bounded-moves", threshold=f"{threshold * 100:g} %", max_moves=max_moves
+    )
     leading = Leading(tuning=Tuning(threshold=threshold), max_moves=max_moves, step_s=STEP_S)
     difference, moves = led(loads, 4, leading)
     assert difference == predicted.score.difference.tolist()

@@ -1,0 +1,91 @@
+"""A running exchange that joins others, as an edge or as a router, until the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from firelane.errors import ServeError
+from firelane.exchange.run import Exchange
+from firelane.overlay.edge import EdgeBroker
+from firelane.overlay.leading import Leading
+from firelane.overlay.path import Credentials
+from firelane.overlay.registry import Registry, parse_registry
+from firelane.overlay.registry.tree import RegistryError
+from firelane.overlay.router import RoutingBroker
+from firelane.scenario.overlay_settings import OverlaySettings
+
+Role = Literal["edge", "router"]
+EVERYWHERE = ("0.0.0.0", "[::]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """As what an exchange joins, where the registry is, its own name, and where others reach it (else it is guessed)."""
+
+    role: Role
+    registry: str
+    name: str
+    locator: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or any(letter in self.name for letter in "/+# \0") or not self.name.isprintable():
+            raise ServeError(f"{self.name!r} is no name for a broker; use letters, digits, dots and hyphens")
+
+
+@asynccontextmanager
+async def joining(
+    exchange: Exchange, how: Joining, settings: OverlaySettings, tell: Callable[[str], None]
+) -> AsyncIterator[EdgeBroker | RoutingBroker]:
+    """Join; the exchange goes on by itself whatever happens to the registry."""
+    async with Registry(parse_registry(how.registry)) as registry:
+        broker = _broker(exchange, how, settings, registry, tell)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(broker.run())
+            try:
+                yield broker
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+                try:
+                    await registry.leave(keep=how.role == "edge" and broker.keeps)
+                except RegistryError as problem:
+                    tell(str(problem))
+
+
+def _broker(
+    exchange: Exchange, how: Joining, settings: OverlaySettings, registry: Registry, tell: Callable[[str], None]
+) -> EdgeBroker | RoutingBroker:
+    locator = how.locator or _locator(exchange, how.role)
+    if how.role == "edge":
+        shown = Credentials(
+            user=settings.user,
+            password=None if settings.password is None else settings.password.encode(),
+            tls=_tls(settings),
+        )
+        return EdgeBroker(exchange, registry, how.name, locator=locator, credentials=shown, tell=tell)
+    leading = Leading(strategy=settings.strategy, max_moves=settings.moves, step_s=settings.step_s)
+    return RoutingBroker(exchange, registry, how.name, locator=locator, leading=leading, tell=tell)
+
+
+def _locator(exchange: Exchange, role: Role) -> str:
+    """Where it listens; who listens everywhere must say by which address others reach it."""
+    address = exchange.addresses.get("mqtts") or exchange.addresses["mqtt"]
+    locator = address.partition("://")[2]
+    if locator.rpartition(":")[0] in EVERYWHERE:
+        raise ServeError(f"others cannot reach this {role} at {locator}; say where, e.g. --locator 10.0.0.5:1883")
+    return locator
+
+
+def _tls(settings: OverlaySettings) -> ssl.SSLContext | None:
+    if not settings.tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.ca)
+    except (OSError, ssl.SSLError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise ServeError(f"exchange.overlay.ca: {settings.ca} cannot be used ({why}); give a PEM file") from None
