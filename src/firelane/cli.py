@@ -1036,20 +1036,40 @@ def reproduce(
         click.echo(f"the whole report: {report}")
 
 
-@main.command()
-@click.argument("scenario", required=False)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
-@click.option("--mqtt-port", type=click.IntRange(0, 65_535), default=1883, show_default=True, help="0: any free port.")
-@click.option("--http-port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0: any free port.")
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="firelane-data",
-    show_default=True,
-    help="Where sessions and messages are kept.",
+def _served(command: Any) -> Any:
+    """What every running exchange can be told."""
+    for option in (
+        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As exchange.keep_alive=60s."),
+        click.option(
+            "--data-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            default="firelane-data",
+            show_default=True,
+            help="Where sessions and messages are kept.",
+        ),
+        click.option(
+            "--http-port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0: any free port."
+        ),
+        click.option(
+            "--mqtt-port", type=click.IntRange(0, 65_535), default=1883, show_default=True, help="0: any free port."
+        ),
+        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all."),
+        click.argument("scenario", required=False),
+    ):
+        command = option(command)
+    return command
+
+
+_registry = click.option(
+    "--registry", required=True, metavar="ADDRESS", help="zookeeper://HOST:PORT,HOST:PORT, where brokers find others."
 )
+_named = click.option("--name", metavar="NAME", help="Of this broker, unlike any other's; by default the host's.")
+_locator = click.option("--locator", metavar="HOST:PORT", help="Where others reach it, if not where it listens.")
+
+
+@main.command()
+@_served
 @click.option("--plan", type=click.Path(dir_okay=False), help="Keep to this plan instead of planning by itself.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As exchange.keep_alive=60s.")
 def serve(
     scenario: str | None,
     host: str,
@@ -1067,10 +1087,25 @@ def serve(
     One line says when it is ready. SIGTERM and Ctrl-C end it in order, SIGHUP reads the settings again. Settings are
     under `exchange:` in SCENARIO; --set and variables such as FIRELANE_EXCHANGE__KEEP_ALIVE=60s override them.
     """
+    from firelane.scenario.plan import load_plan
+
+    _run_exchange(
+        scenario, host, mqtt_port, http_port, data_dir, assignments, plan=None if plan is None else load_plan(plan)
+    )
+
+
+def _run_exchange(
+    scenario: str | None,
+    host: str,
+    mqtt_port: int,
+    http_port: int,
+    data_dir: Path,
+    assignments: tuple[str, ...],
+    **how: Any,
+) -> None:
     import os
 
     from firelane.scenario.overrides import load_exchange
-    from firelane.scenario.plan import load_plan
     from firelane.serve import serve as run
 
     run(
@@ -1079,10 +1114,104 @@ def serve(
         mqtt_port=mqtt_port,
         http_port=http_port,
         data_dir=data_dir,
-        plan=None if plan is None else load_plan(plan),
         ready=click.echo,
         complain=lambda line: click.echo(f"firelane: {line}", err=True),
+        **how,
     )
+
+
+def _join(role: Any, registry: str, name: str | None, locator: str | None) -> Any:
+    import socket
+
+    from firelane.overlay.joining import Joining
+
+    return Joining(role=role, registry=registry, name=name or socket.gethostname(), locator=locator)
+
+
+@main.command()
+@_served
+@_registry
+@_named
+@_locator
+def edge(registry: str, name: str | None, locator: str | None, **served: Any) -> None:
+    """Run an exchange that joins those of other sites: what clients want elsewhere is passed on, the rest stays here.
+
+    Other sites are found through the registry, messages go through routers (`firelane router`). What has QoS 1 or 2 is
+    kept here until every site that wants it has it. All that `firelane serve` does, it does too.
+    """
+    _run_exchange(join=_join("edge", registry, name, locator), **served)
+
+
+@main.command()
+@_served
+@_registry
+@_named
+@_locator
+def router(registry: str, name: str | None, locator: str | None, **served: Any) -> None:
+    """Run a router: passes messages on between edges (`firelane edge`), and keeps none.
+
+    Any number of routers share the topics; one of them leads and gives topics to the others, and again when one dies or
+    has too much to do (exchange.overlay.strategy).
+    """
+    _run_exchange(join=_join("router", registry, name, locator), **served)
+
+
+@main.group()
+def overlay() -> None:
+    """Sites that are joined: who is there, and what would be moved."""
+
+
+@overlay.command("status")
+@_registry
+@_json
+def overlay_status(registry: str, as_json: bool) -> None:
+    """Brokers, who leads, and the topics that cross sites with their routers."""
+    from firelane.overlay.showing import shown, state_of
+
+    status = _overlay_status(registry)
+    if as_json:
+        _print_json(state_of(status))
+    else:
+        for line in shown(status):
+            click.echo(line)
+
+
+@overlay.command("plan")
+@_registry
+@click.option(
+    "--strategy",
+    type=click.Choice(["fewest-topics", "least-load", "long-term", "bounded-moves"]),
+    default="bounded-moves",
+    show_default=True,
+)
+@click.option("--moves", type=click.IntRange(0), default=10, show_default=True, help="At most so many.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
+@_json
+def overlay_plan(registry: str, strategy: str, moves: int, output: str | None, as_json: bool) -> None:
+    """What a leader with this strategy would move next, and why; nothing is moved."""
+    from firelane.overlay.leading import Leading
+    from firelane.overlay.showing import dry_run
+
+    plan = dry_run(_overlay_status(registry), Leading(strategy=strategy, max_moves=moves))
+    if output is not None:
+        _write(output, json.dumps(plan.to_data(), indent=2))
+    if as_json:
+        _print_json(plan.to_data())
+    else:
+        for line in plan.why:
+            click.echo(line)
+
+
+def _overlay_status(address: str) -> Any:
+    import asyncio
+
+    from firelane.overlay.registry import Registry, parse_registry
+
+    async def read() -> Any:
+        async with Registry(parse_registry(address)) as registry:
+            return await registry.status()
+
+    return asyncio.run(read())
 
 
 @main.command()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import uvloop
@@ -19,6 +20,9 @@ from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
+
+if TYPE_CHECKING:
+    from firelane.overlay.joining import Joining
 
 # What a running exchange cannot change.
 FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "overlay", "system_interval_s")

@@ -51,7 +51,8 @@ class EdgeBroker:
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.name = name
-        self._registry, self._credentials, self._tell = registry, credentials or Credentials(), tell
+        self.registry = registry
+        self._credentials, self._tell = credentials or Credentials(), tell
         self._locator = locator
         self._boot = exchange.broker.boot & LARGEST_BOOT
         self._interest = Interest()
@@ -72,10 +73,10 @@ class EdgeBroker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self._registry.announce_edge(self.name, self._boot, self._locator)
-                self._registry.want({})
-                self._registry.on_edges(self._edges_listener)
-                self._registry.on_routers(self._routers_listener)
+                self.registry.announce_edge(self.name, self._boot, self._locator)
+                self.registry.want({})
+                self.registry.on_edges(self._edges_listener)
+                self.registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
             self._group = None
@@ -190,7 +191,7 @@ class EdgeBroker:
                 case Tell():
                     self._send_note(action)
                 case Watch():
-                    self._registry.watch_topic(action.topic, self._topic_node_listener)
+                    self.registry.watch_topic(action.topic, self._topic_node_listener)
 
     def _forward(self, action: Forward) -> None:
         copy = action.copy
@@ -225,7 +226,7 @@ class EdgeBroker:
             wishes = self._local.wishes()
             if wishes != self._wishes:
                 self._wishes = wishes
-                self._registry.want({one: _wanted(wish) for one, wish in wishes.items()})
+                self.registry.want({one: _wanted(wish) for one, wish in wishes.items()})
                 for path, _ in self._paths.values():
                     path.want(wishes)
                 self._reported_at = 0.0
@@ -233,7 +234,7 @@ class EdgeBroker:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
             self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
-            self._registry.endpoints(publish, subscribe, self._rates_hz)
+            self.registry.endpoints(publish, subscribe, self._rates_hz)
 
 
 def _steady(before: float | None, now: float) -> float:

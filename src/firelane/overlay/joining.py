@@ -25,7 +25,7 @@ EVERYWHERE = ("0.0.0.0", "[::]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """As what an exchange joins, where the registry is, its own name, and where others reach it (else it is guessed)."""
+    """As what an exchange joins, where the registry is, its own name, and where others reach it, unless it is guessed."""
 
     role: Role
     registry: str

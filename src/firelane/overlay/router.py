@@ -57,7 +57,8 @@ class RoutingBroker:
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.name, self.locator = name, locator
-        self._exchange, self._registry, self._tell = exchange, registry, tell
+        self.registry = registry
+        self._exchange, self._tell = exchange, tell
         self._boot = exchange.broker.boot & LARGEST_BOOT
         self._leader = Leader(leading or Leading())
         self._routers: dict[str, Router] = {}
@@ -68,9 +69,9 @@ class RoutingBroker:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._registry.announce_router(self.name, self._boot, self.locator)
-        self._registry.on_routers(self._routers_listener)
-        self._registry.campaign(self._elected)
+        self.registry.announce_router(self.name, self._boot, self.locator)
+        self.registry.on_routers(self._routers_listener)
+        self.registry.campaign(self._elected)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._report())
             group.create_task(self._lead())
@@ -94,7 +95,7 @@ class RoutingBroker:
         now = monotonic()
         if elected:
             self._tell(f"this router leads, epoch {epoch}")
-            self._registry.on_topics(self._topics_listener)
+            self.registry.on_topics(self._topics_listener)
             self._handle(Elected(now_s=now, epoch=epoch))
         elif self._leader.elected:
             self._tell("this router leads no more")
@@ -110,7 +111,7 @@ class RoutingBroker:
 
     def _topics_listener(self, changes: Changes[TopicState]) -> None:
         now = monotonic()
-        topics = {name: None if state is None else _topic(state) for name, state in changes.items()}
+        topics = {name: None if state is None else topic_of(state) for name, state in changes.items()}
         loads = {name: state.rate_hz for name, state in changes.items() if state is not None}
         self._handle(TopicsChanged(now_s=now, topics=topics))
         self._handle(LoadsReported(now_s=now, loads=loads))
@@ -143,7 +144,7 @@ class RoutingBroker:
 
     async def _assign(self, action: Assign) -> None:
         try:
-            await self._registry.assign(action.homes, action.epoch)
+            await self.registry.assign(action.homes, action.epoch)
         except RegistryError as problem:
             self._tell(f"topics were not given to routers: {problem}")
             self._handle(NotAssigned(now_s=monotonic(), topics=frozenset(action.homes)))
@@ -161,8 +162,9 @@ class RoutingBroker:
             messages, size_bytes, then = counts.publish_received, counts.publish_bytes_received, now
             if abs(load.messages_hz - self._load.messages_hz) > NOTABLE * max(1.0, self._load.messages_hz):
                 self._load = load
-                self._registry.report(load, len(self._exchange.broker.routes.known))
+                self.registry.report(load, len(self._exchange.broker.routes.known))
 
 
-def _topic(state: TopicState) -> Topic:
+def topic_of(state: TopicState) -> Topic:
+    """A topic as leaders know it."""
     return Topic(publishers=frozenset(state.pub), subscribers=frozenset(state.sub), assignment=state.assignment)

@@ -1,4 +1,4 @@
-"""How an exchange joins others (`exchange.overlay` of a scenario): how it shows routers who it is, how a leader leads."""
+"""How an exchange joins others (`exchange.overlay` of a scenario): as whom, and how a router that leads does that."""
 
 from __future__ import annotations
 

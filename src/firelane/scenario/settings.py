@@ -16,6 +16,7 @@ from firelane.mqtt.topics import filter_problem, topic_problem
 from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.fields import STRICT, optional
 from firelane.scenario.need import Need, NeedChange
+from firelane.scenario.overlay_settings import OverlaySettings
 from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.telemetry_settings import TelemetrySettings
 from firelane.units import DURATION, RATE, SHARE, SIZE, WEIGHT

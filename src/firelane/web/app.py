@@ -9,9 +9,10 @@ from fastapi import FastAPI
 from firelane import __version__
 from firelane.control import Control
 from firelane.exchange.run import Exchange
-from firelane.web import clients, decisions, lanes, monitoring, planning, problems, retained, streams
+from firelane.web import clients, decisions, lanes, monitoring, overlay, planning, problems, retained, streams
 from firelane.web.access import ApiAccess
 from firelane.web.guard import Guard
+from firelane.web.overlay import Joined
 
 
 def make_app(exchange: Exchange, control: Control | None = None, joined: Joined | None = None) -> FastAPI:
