@@ -1,7 +1,9 @@
-"""Clients at different sites find each other, with nothing configured but the registry."""
+"""Clients at different sites find each other, with nothing configured but the registry. Real sockets, one process."""
 
 import asyncio
+from contextlib import contextmanager
 
+import paho.mqtt.client as paho
 import pytest
 from sites import sites, until
 
@@ -14,18 +16,180 @@ def run(main):
     asyncio.run(limited())
 
 
+@contextmanager
+def stock(here, edge, client_id, *, got=None, wants=None, qos=0, keep=False):
+    """A stock client at an edge; `keep` has its session outlive it."""
+    host, port = here.exchanges[edge].addresses["mqtt"].removeprefix("mqtt://").split(":")
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not keep)
+    if got is not None:
+        client.on_message = lambda client, data, message: got.append((message.topic, message.payload))
+    if wants is not None:
+        client.on_connect = lambda client, *_: client.subscribe(wants, qos)
+    client.connect(host, int(port))
+    client.loop_start()
+    try:
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+def wanted(here, edge, topic):
+    """Whether an edge knows that others want a topic."""
+    return lambda: bool(here.brokers[edge]._interest.of(topic))
+
+
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_what_is_published_at_one_site_arrives_at_the_other_in_order(tmp_path, qos):
+def test_what_is_published_at_one_site_arrives_at_the_other_in_order_and_once(tmp_path, qos):
     async def main():
+        heard = []
+        async with sites(tmp_path) as here:
+            with stock(here, "b", "ben", got=heard, wants="room/+/temperature", qos=qos), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "room/1/temperature"))
+                for n in range(100):
+                    ann.publish("room/1/temperature", b"%d" % n, qos=qos)
+                await until(lambda: len(heard) >= 100)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+                await asyncio.sleep(0.2)
+        assert heard == [("room/1/temperature", b"%d" % n) for n in range(100)]
+
+    run(main)
+
+
+def test_what_nobody_elsewhere_wants_stays_at_its_site(tmp_path):
+    async def main():
+        heard = []
         async with sites(tmp_path) as here, here.client("a") as ann, here.client("b") as ben:
-            heard = []
-            await ben.subscribe("room/+/temperature", lambda topic, payload: heard.append((topic, payload)), qos=qos)
-            wanted = here.brokers["a"]._interest
-            await until(lambda: wanted.of("room/1/temperature"))
-            for n in range(100):
-                await ann.publish("room/1/temperature", b"%d" % n, qos=min(qos, 1))
-            await until(lambda: len(heard) >= 100)
-            assert heard == [("room/1/temperature", b"%d" % n) for n in range(100)]
+            await ann.subscribe("local/#", lambda topic, payload: heard.append(payload))
+            await ben.subscribe("other/#", lambda topic, payload: heard.append(payload))
+            await until(wanted(here, "a", "other/1"))
+            before = [here.exchanges[name].broker.counts.publish_received for name in ("r1", "r2")]
+            for n in range(50):
+                await ann.publish("local/x", b"%d" % n, qos=n % 2)
+            await until(lambda: len(heard) == 50)
+            await asyncio.sleep(0.2)
+            assert [here.exchanges[name].broker.counts.publish_received for name in ("r1", "r2")] == before
+
+    run(main)
+
+
+def test_a_message_goes_to_a_router_once_however_many_sites_want_it(tmp_path):
+    async def main():
+        heard = []
+        async with sites(tmp_path, edges=("a", "b", "c", "d"), routers=("r1",)) as here, here.client("a") as ann:
+            clients = [here.client(name) for name in "bcd"]
+            for one in clients:
+                await one.__aenter__()
+                await one.subscribe("t", lambda topic, payload: heard.append(payload))
+            await until(lambda: len(here.brokers["a"]._interest.of("t")) == 3)
+            counts = here.exchanges["r1"].broker.counts
+            before = counts.publish_received
+            for n in range(20):
+                await ann.publish("t", b"%d" % n)
+            await until(lambda: len(heard) == 60)
+            assert counts.publish_received - before == 20
+            for one in clients:
+                await one.__aexit__(None, None, None)
+
+    run(main)
+
+
+def test_retained_messages_are_told_to_a_site_that_begins_to_want_them(tmp_path):
+    async def main():
+        early, late = [], []
+        async with sites(tmp_path) as here, here.client("a") as ann, here.client("b") as ben, here.client("b") as bob:
+            await ann.publish("state/door", b"open", qos=1, retain=True)
+            await ben.subscribe("state/#", lambda topic, payload: early.append(payload))
+            await until(lambda: early == [b"open"])
+            await bob.subscribe("state/door", lambda topic, payload: late.append(payload))
+            await until(lambda: late == [b"open"])  # it is kept at its site by now
+            await ann.publish("state/door", b"closed", qos=1, retain=True)
+            await until(lambda: early[-1:] == late[-1:] == [b"closed"])
+
+    run(main)
+
+
+def test_routers_that_go_lose_nothing_of_qos_1(tmp_path):
+    async def main():
+        heard = []
+        async with sites(tmp_path) as here, here.client("a") as ann, here.client("b") as ben:
+            await ben.subscribe("t/#", lambda topic, payload: heard.append((topic, int(payload))), qos=1)
+            await until(wanted(here, "a", "t/0"))
+            for n in range(300):
+                await ann.publish(f"t/{n % 3}", b"%d" % n, qos=1)
+                if n == 100:
+                    await here.stop("r1")
+                if n == 200:
+                    await here.start("router", "r3")
+                    await here.stop("r2")
+            await until(lambda: len(heard) >= 300, within_s=20)
             await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+        for turn in range(3):
+            assert [n for topic, n in heard if topic == f"t/{turn}"] == list(range(turn, 300, 3))
+
+    run(main)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_was_published_while_an_edge_was_away_arrives_when_it_is_back(tmp_path, qos):
+    async def main():
+        heard = []
+        async with sites(tmp_path) as here, here.client("a"):
+            with stock(here, "b", "ben", got=heard, wants="t", qos=qos, keep=True), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "t"))
+                ann.publish("t", b"0", qos=qos)
+                await until(lambda: heard == [("t", b"0")])
+                await here.stop("b")
+                for n in range(1, 20):
+                    ann.publish("t", b"%d" % n, qos=qos)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 19)
+                await here.start("edge", "b")
+                with stock(here, "b", "ben", got=heard, qos=qos, keep=True):
+                    await until(lambda: len(heard) >= 20)
+                    await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+        assert heard == [("t", b"%d" % n) for n in range(20)]
+
+    run(main)
+
+
+def test_an_edge_that_starts_again_sends_what_it_had_not_been_acknowledged(tmp_path):
+    async def main():
+        heard = []
+        async with sites(tmp_path, routers=()) as here:
+            await here.start("router", "r1")
+            await here.joined()
+            with stock(here, "b", "ben", got=heard, wants="t", qos=1), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "t"))
+                await here.stop("r1")
+                for n in range(10):
+                    ann.publish("t", b"%d" % n, qos=1)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 10)
+                await here.stop("a")
+                await here.start("edge", "a")
+                await here.start("router", "r2")
+                await until(lambda: len(heard) >= 10)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+        assert heard == [("t", b"%d" % n) for n in range(10)]
+
+    run(main)
+
+
+def test_nobody_writes_down_in_the_overlays_name_what_has_come(tmp_path):
+    async def main():
+        async with sites(tmp_path, edges=("a",), routers=()) as here, here.client("a") as ann:
+            refused = here.exchanges["a"].broker.counts.publish_refused
+            await ann.publish("$overlay/had/b/t", b"1")
+            await until(lambda: here.exchanges["a"].broker.counts.publish_refused == refused + 1)
+
+    run(main)
+
+
+def test_a_router_refuses_an_edge_without_credentials(tmp_path):
+    async def main():
+        async with sites(tmp_path, edges=(), routers=()) as here:
+            await here.start("router", "r1", anonymous="never")
+            await here.start("edge", "a")
+            await until(lambda: any("refuses this edge" in line for line in here.lines))
+            assert here.brokers["a"].statistics()["routers"] == {"r1": False}
 
     run(main)

@@ -29,6 +29,7 @@ _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 ALERTS = "$firelane/alerts"
 _ALERTS = ALERTS.encode()
+OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.local
 NOBODY = Identity(client_id="")
 _SENSE = ROOT.encode()
 MOST_ALLOWED = 4096
@@ -297,7 +298,7 @@ def _may_publish(broker: Broker, connection: Connection, session: Session, topic
     if allowed is not None and topic in allowed:
         return True
     text = topic.decode()
-    if is_system(text):
+    if is_system(text) and not session.identity.inside:
         return False
     if connection.upstream is None and not broker.access.may_publish(session.identity, text):
         return False
@@ -312,7 +313,7 @@ def is_system(topic: str) -> bool:
     """Whether a topic is one on which only the exchange itself speaks; alerts are for whoever watches it."""
     if topic == ALERTS:
         return False
-    return topic.startswith(("$SYS/", "$firelane/", GRANT)) or topic in ("$SYS", "$firelane")
+    return topic.startswith(("$SYS/", "$firelane/", OVERLAY_HAD, GRANT)) or topic in ("$SYS", "$firelane")
 
 
 def _acknowledge(

@@ -25,7 +25,7 @@ EVERYWHERE = ("0.0.0.0", "[::]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """As what an exchange joins, where the registry is, its own name, and where others reach it, unless it is guessed."""
+    """As what an exchange joins, where the registry is, its own name, and where others reach it."""
 
     role: Role
     registry: str

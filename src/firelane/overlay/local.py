@@ -18,13 +18,13 @@ from firelane.exchange.connecting import OVERLAY, is_inside
 from firelane.exchange.inside import Inside
 from firelane.exchange.message import NUMBER
 from firelane.exchange.needs import said
+from firelane.exchange.publishing import OVERLAY_HAD as HAD
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Subscribe, Subscription, Unsubscribe
 from firelane.overlay.actions import Acknowledge, Copy, Deliver
 from firelane.overlay.interest import Wish
 from firelane.overlay.receiving import Chain
 
-HAD = "$overlay/had/"  # retained: the last number of QoS 2, by origin and topic
 FILTERS_A_PACKET = 500
 
 
