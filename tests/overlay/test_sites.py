@@ -139,6 +139,7 @@ def test_what_was_published_while_an_edge_was_away_arrives_when_it_is_back(tmp_p
                 await until(wanted(here, "a", "t"))
                 ann.publish("t", b"0", qos=qos)
                 await until(lambda: heard == [("t", b"0")])
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
                 await here.stop("b")
                 for n in range(1, 20):
                     ann.publish("t", b"%d" % n, qos=qos)

@@ -43,7 +43,7 @@ class Inside:
         self._window = window
         self._got, self._over = got, over
         self._came: list[bytes] = []
-        self._gone = False
+        self._gone = True  # until it has entered
 
     @property
     def session(self) -> Session:
@@ -55,6 +55,7 @@ class Inside:
     def enter(self) -> None:
         """Take up its session, and be sent what waits there."""
         server, now = self._server, monotonic()
+        self._gone = False
         server.drivers[self] = None
         server.broker.opened(self.connection)
         properties = {"session_expiry_interval": connecting.FOREVER}

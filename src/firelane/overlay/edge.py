@@ -64,18 +64,21 @@ class EdgeBroker:
         self._changed = -1
         self._reported_at = 0.0
         self._rates_hz: dict[str, float] = {}
+        self._others_known = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._receiving = Receiving(self.name, self._boot, self._local.enter())
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self.registry.announce_edge(self.name, self._boot, self._locator)
                 self.registry.want({})
                 self.registry.on_edges(self._edges_listener)
+                await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
+                self._receiving = Receiving(self.name, self._boot, self._local.enter())
+                self._local.want(self._interest.filters(), set())
                 self.registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
@@ -110,6 +113,9 @@ class EdgeBroker:
                 continue
             edge = None if known is None else Edge(here=known.here, filters=_wishes(known))
             new |= self._interest.change(name, edge)
+        if not self._others_known.is_set():
+            self._others_known.set()
+            return
         self._local.want(self._interest.filters(), new)
         self._do(self._sending.edges_changed(monotonic()))
 

@@ -80,12 +80,9 @@ class Local:
                     asked = dict(said(need)) or None
                 else:
                     asked = dict(before.need) if before.need else None
-                keeps = session.durable and one.qos > 0
-                found[one.topics] = Wish(
-                    qos=max(one.qos, 0 if before is None else before.qos),
-                    keeps=keeps or (before is not None and before.keeps),
-                    need=asked,
-                )
+                qos = max(one.qos, 0 if before is None else before.qos)
+                # Who is still connected here while this site cannot be reached must not miss anything either.
+                found[one.topics] = Wish(qos=qos, keeps=qos > 0, need=asked)
         return found
 
     def endpoints(self) -> tuple[dict[str, int], dict[str, int], dict[str, float]]:
