@@ -43,8 +43,11 @@ def test_the_longer_a_trend_has_lasted_the_further_ahead_is_planned_for():
         seen = replace(CALM, topics=(SeenTopic("a", rate, 100.0, 0.0, rate),))
         outlook.look(seen, {"a": 0.01}, float(second))
         if outlook.way == "trend":
-            expected[second] = outlook.to_plan_for(seen, float(second)).topics[0].rate_hz - rate
+            expected[second] = outlook.to_plan_for(seen, float(second))[0].observed.topics[0].rate_hz - rate
     first = min(expected)
     assert expected[first] == pytest.approx(2 * 20, rel=0.1)
     assert expected[69] == pytest.approx(2 * 60, rel=0.1)
     assert expected[first + 20] >= expected[first]
+    reaches = [(one.observed.topics[0].rate_hz - rate) / 2 for one in outlook.to_plan_for(seen, 69.0)]
+    assert reaches == pytest.approx([60, 40, 20], rel=0.1)  # nearer, if that cannot be planned for
+    assert [one.held_s for one in outlook.to_plan_for(seen, 69.0)] == [60, 40, 20]

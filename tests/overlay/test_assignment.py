@@ -133,6 +133,27 @@ def test_moves_do_not_make_it_worse(name, problem):
     assert squares(end) < squares(place) or not decided.moves
 
 
+@pytest.mark.parametrize("name", ["bounded-moves", "fewest-topics", "least-load"])
+@pytest.mark.parametrize("threshold", [0.0, 0.001, 0.05])
+def test_loads_that_do_not_change_come_to_rest_whatever_their_digits(name, threshold):
+    random = np.random.default_rng(7)
+    for case in range(100):
+        topics, routers = int(random.integers(2, 40)), int(random.integers(2, 8))
+        load = np.round(1 + random.pareto(1.2, topics) * 10, 2)
+        capacity = random.choice([1, 1, 2, 3.5], routers) if case % 2 else np.ones(routers)
+        place, chosen, moves = (
+            random.integers(0, routers, topics).tolist(),
+            strategy(name, Tuning(threshold=threshold)),
+            [],
+        )
+        for _ in range(60):  # at five moves a step every topic could have moved five times
+            one = cluster(load, place, capacity=capacity)
+            decided = chosen.step(one, 5)
+            place = after(one, decided)
+            moves.append(len(decided.moves))
+        assert not any(moves[-10:])
+
+
 @each
 def test_a_strategy_can_be_made_ready(name):
     warm(name)

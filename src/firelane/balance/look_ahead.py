@@ -34,11 +34,11 @@ def first_move(
                 if a == b or _still_out(broker_load, a, b, load[i], aim, out) > 2:
                     continue
                 first = int(not free[i])
+                was_a, was_b = broker_load[a], broker_load[b]
                 broker_load[a] -= load[i]
                 broker_load[b] += load[i]
                 switches = first + _settling(load, free, shelves, broker_load, aim, i, best - first - 1)
-                broker_load[a] += load[i]
-                broker_load[b] -= load[i]
+                broker_load[a], broker_load[b] = was_a, was_b  # to the last digit, which adding it back is not
                 if switches < best and total > least_gain * switches:
                     best, topic, target = switches, i, b
                     if best <= fewest:

@@ -19,6 +19,7 @@ from firelane.arrays import Floats, Ints
 from firelane.balance.bounded_moves import LEAST_GAIN, one_step
 from firelane.balance.greedy import NOWHERE, by_load, place_new_beside
 from firelane.balance.naive_move import move_some
+from firelane.balance.window import ROUNDING
 from firelane.errors import FirelaneError
 from firelane.overlay.cluster import EMPTIEST, Cluster, Decision, decision
 from firelane.overlay.long_term import LongTerm
@@ -116,7 +117,17 @@ class BoundedMoves:
         allowed = 0 if cluster.idle else max_moves
         standing = cluster.standing(load)
         self._acting = one_step(load, by_load(load), place, standing, band, allowed, self._acting)
+        if not self._evener(cluster, place):
+            place = _levelled(cluster, load, band, 0)
         return _decision(cluster, place, load, band)
+
+    def _evener(self, cluster: Cluster, place: Ints) -> bool:
+        """Do the moves, if any, lessen the sum of squares? As it cannot fall for ever, constant loads come to rest."""
+        had = cluster.place != NOWHERE
+        if np.array_equal(place[had & cluster.there], cluster.place[had & cluster.there]):
+            return True
+        before = _squares(cluster, _levelled(cluster, cluster.now, 0.0, 0))
+        return _squares(cluster, place) < before * (1 - ROUNDING)
 
 
 STRATEGIES: Mapping[str, Callable[[Tuning], Strategy]] = {
@@ -163,8 +174,14 @@ def _levelled(cluster: Cluster, load: Floats, band: float, max_moves: int) -> In
     """
     place, carried = cluster.place.copy(), np.empty(len(cluster.routers))
     place_new_beside(cluster.standing(load), load, by_load(load), place, carried)
-    move_some(load, place, carried, band, max_moves, LEAST_GAIN * band)
+    move_some(load, place, carried, band, max_moves, max(LEAST_GAIN * band, ROUNDING * load.sum()))
     return place
+
+
+def _squares(cluster: Cluster, place: Ints) -> float:
+    """The sum of squares of what routers carry: the less, the more alike they are."""
+    total = cluster.carried(place, cluster.now) + cluster.standing(cluster.now)
+    return float((total**2).sum())
 
 
 def _decision(cluster: Cluster, place: Ints, load: Floats, band: float, rule: str = EMPTIEST) -> Decision:
