@@ -14,7 +14,7 @@ from firelane.overlay.registry import Registry, TreeState
 from firelane.overlay.registry.memory import MemoryStore, MemoryTree
 from firelane.overlay.registry.zookeeper import ZookeeperTree
 
-PATIENCE_S = 4.0
+PATIENCE_S = 20.0
 _roots = count(1)
 
 

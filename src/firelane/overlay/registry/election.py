@@ -4,7 +4,7 @@ Implements: pubsubcoord, section 2.4.1: who gets to write the leader's node firs
 Differs:    a leader takes an epoch in the same transaction, and each batch of assignments takes the next. One who
             leads no longer, and does not know it, finds another's epoch there and assigns nothing.
 Symbols:    leader znode -> /leader/holder.
-Checked by: tests/overlay/registry/test_election.py
+Checked by: tests/overlay/test_registry_election.py
 """
 
 from __future__ import annotations
