@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import pytest
 from registry_rooms import Follower, run, until
@@ -123,6 +124,7 @@ def test_no_filter_is_missing_while_parts_become_more_and_fewer(place):
                 await edge.settled()
                 await until(lambda: seen and seen[-1].filters == wanted)  # noqa: B023  awaited here
             assert all(FEW.items() <= one.filters.items() for one in seen)
+            assert all(one != after for one, after in pairwise(seen)), "only changes are told"
 
     run(story())
 

@@ -113,6 +113,25 @@ def test_a_restarted_leader_does_not_wait_for_its_former_session(place):
     run(story())
 
 
+def test_who_has_campaigned_before_does_not_take_a_namesake_s_lead(place):
+    async def story():
+        async with AsyncExitStack() as stack:
+            async with place.registry() as other:
+                first = Candidate(other, "r9")
+                await until(lambda: first.leads)
+                older = Candidate(await stack.enter_async_context(place.registry()), "r1", boot=1)
+                await older.registry.settled()
+                await asyncio.sleep(0.2)
+            await until(lambda: older.leads)
+            newer = Candidate(await stack.enter_async_context(place.registry()), "r1", boot=2)
+            await until(lambda: newer.leads)
+            await asyncio.sleep(0.2)
+            assert newer.leads
+            assert not older.leads
+
+    run(story())
+
+
 @pytest.mark.parametrize("number", [1, 2 * ASSIGNED_AT_ONCE + 1])
 def test_a_leader_that_does_not_know_of_its_successor_assigns_nothing(place, number):
     """Elections are driven by hand, so that the first one hears nothing."""
