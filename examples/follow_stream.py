@@ -24,12 +24,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 VERSION = 2  # of the formulas
-HEADER = struct.Struct(">2sBBHHHIIdd")  # magic, format, flags, version, rows, sensors, boot, batch, time, delta
+HEADER = struct.Struct(">2sBBHHHIIIdd")  # magic, format, flags, version, rows, sensors, boot, batch, total, time, delta
 ROW, TIMED_ROW = struct.Struct(">HIBd"), struct.Struct(">HIBdd")  # sensor, sequence, kind, value and perhaps time
 STATE = struct.Struct(">8d")  # level, slope, a, b, c, q, r, side
-HEARTBEAT, TIMED, DISCRETE, AGAIN = 1, 2, 4, 8  # flags of a message
+STEP = struct.Struct(">HI")  # sensor, sequence
+HEARTBEAT, TIMED, DISCRETE, AGAIN, TRAIL = 1, 2, 4, 8, 16  # flags of a message
 MODEL, GONE, WHOLE = 0x0F, 0x40, 0x80  # bits of a row's kind
-WRAP, OVERTAKEN = 2**32, 1000
+WRAP = 2**32
 SILENT_HEARTBEATS = 2.5
 
 Numbers = tuple[float, ...]
@@ -45,7 +46,8 @@ class Sensor:
     model: int = 0
     state: Numbers = ()
     in_step: bool = False  # every update since the last whole one has come
-    suspect: bool = True  # one after the last may have been lost
+    latest: int = 0  # the highest sequence that was heard of
+    open: bool = True  # there may be a higher one
     gone: bool = False
 
     def at(self, t: float) -> float | None:
@@ -64,14 +66,18 @@ class Sensor:
             self.in_step = bool(state) or (self.in_step and sequence == self.sequence + 1)
             self.state = state or corrected(self.state, t - self.time, v)
             self.gone = self.gone and sequence == self.sequence
-            self.suspect = self.suspect or sequence > self.sequence  # until the newest message says otherwise
             self.sequence, self.time, self.value, self.model = sequence, t, v, model
 
-    def told(self, sequence: int, *, newest: bool, discrete: bool) -> None:
-        """A row of it has come: nothing is amiss any more, if that was its last, and in the newest message."""
-        self.in_step = self.in_step or (discrete and bool(self.state))
-        if newest and self.state and sequence == self.sequence:
-            self.suspect = self.suspect and not self.in_step
+    def heard(self, sequence: int, *, newest: bool) -> None:
+        """A row of it has come: that is its last update, if it is the highest, and in the newest message."""
+        self.latest = max(self.latest, sequence)
+        if newest and sequence == self.latest:
+            self.open = False
+
+    @property
+    def lacks(self) -> bool:
+        """Whether something of it is missing, or may be."""
+        return self.open or self.sequence < self.latest or (self.sequence > 0 and not self.in_step)
 
 
 def corrected(state: Numbers, dt: float, v: float) -> Numbers:
@@ -106,6 +112,7 @@ class Stream:
         self.names: list[str] = []
         self.heartbeat_s = 10.0
         self.boot = self.next = -1
+        self.total = 0  # updates of all sensors, by the newest message
         self.time = self.delta = math.nan  # as the last message had them
         self.sensors: list[Sensor] = []
         self.ahead_s = math.inf  # this side's clock, of the publisher's, by the quickest message
@@ -113,8 +120,8 @@ class Stream:
 
     def take(self, payload: bytes, now_s: float) -> None:
         """A message of the stream."""
-        magic, form, flags, version, rows, sensors, boot, batch, self.time, delta = HEADER.unpack_from(payload)
-        if (magic, form, version) != (b"FS", 1, VERSION):
+        magic, form, flags, version, rows, sensors, boot, batch, total, self.time, delta = HEADER.unpack_from(payload)
+        if (magic, form, version) != (b"FS", 2, VERSION):
             raise ValueError(f"format {form} and version {version} are not known here")
         if boot != self.boot or sensors != len(self.sensors):
             self.boot, self.next, self.ahead_s = boot, batch, math.inf
@@ -122,30 +129,37 @@ class Stream:
         self.ahead_s, self.heard_s = min(self.ahead_s, now_s - self.time), now_s
         newest = self.count(batch, again=bool(flags & AGAIN))
         if newest:
-            self.delta = delta
+            self.delta, self.total = delta, total
             for sensor in self.sensors if flags & HEARTBEAT else ():
                 sensor.gone = False
         for number, sequence, kind, value, t, state in unpacked(payload, rows, flags, self.time):
+            sensor = self.sensors[number]
             if not kind & GONE:
-                self.sensors[number].take(sequence, t, value, kind & MODEL, state)
-                self.sensors[number].told(sequence, newest=newest, discrete=bool(flags & DISCRETE))
+                sensor.take(sequence, t, value, kind & MODEL, state)
+                sensor.in_step = sensor.in_step or (bool(flags & DISCRETE) and bool(sensor.state))
+                sensor.heard(sequence, newest=newest)
             elif newest:
-                self.sensors[number].gone = True
+                sensor.gone = True
+        for number, sequence in trail(payload, rows, flags) if flags & TRAIL else ():
+            self.sensors[number].latest = max(self.sensors[number].latest, sequence)
+        if sum(sensor.latest for sensor in self.sensors) % WRAP == self.total:
+            for sensor in self.sensors:  # nobody has heard of more than there was, so each of these is the last
+                sensor.open = False
 
     def count(self, batch: int, *, again: bool) -> bool:
         """Notice by its number whether messages before this one were lost; false if others have overtaken it."""
         number = batch + 1 if again else batch
         missed = (number - self.next) % WRAP
-        if missed >= WRAP - OVERTAKEN:
-            return False
+        if missed >= WRAP // 2:
+            return batch == (self.next - 1) % WRAP
         self.next = (batch + 1) % WRAP
         for sensor in self.sensors if missed else ():
-            sensor.suspect = True
+            sensor.open = True
         return True
 
     def lacking(self) -> list[int]:
         """Whose state is to be asked for."""
-        return [number for number, one in enumerate(self.sensors) if one.suspect or not one.in_step]
+        return [number for number, one in enumerate(self.sensors) if one.lacks]
 
     def now(self, now_s: float) -> float:
         """What the publisher's clock shows."""
@@ -168,6 +182,15 @@ def unpacked(
         if kind & WHOLE:
             state, state_at = STATE.unpack_from(payload, state_at), state_at + STATE.size
         yield number, sequence, kind, value, own[0] if own else time_s, state
+
+
+def trail(payload: bytes, rows: int, flags: int) -> Iterator[tuple[int, int]]:
+    """The last updates in messages before this one, each a sensor and a sequence; they stand behind the states."""
+    layout = TIMED_ROW if flags & TIMED else ROW
+    kinds = payload[HEADER.size + 6 : HEADER.size + rows * layout.size : layout.size]
+    at = HEADER.size + rows * layout.size + STATE.size * sum(kind >= WHOLE for kind in kinds)
+    for step in range(payload[at]):
+        yield STEP.unpack_from(payload, at + 1 + step * STEP.size)
 
 
 class Follower:

@@ -82,8 +82,21 @@ def test_noise_has_no_cycle():
     chance = np.random.default_rng(3)
     assert [cycle(chance.poisson(100, 300).astype(float)) for _ in range(50)] == [None] * 50
     assert cycle(np.full(100, 7.0)) is None
-    ways = [late_cycle(chance.poisson(100, 300).astype(float), HORIZON) for _ in range(200)]
+    variance = np.full(300, 100.0)
+    ways = [late_cycle(chance.poisson(100, 300).astype(float), variance, HORIZON) for _ in range(200)]
     assert ways == [None] * 200
+
+
+def test_a_few_topics_that_come_by_chance_have_no_cycle_at_any_look():
+    rates_hz, costs = np.array([15.0, 30.0, 10.0, 30.0]), np.array([0.3, 1.0, 0.3, 1.0])
+    for seed in range(20):
+        chance, forecast = np.random.default_rng(seed), Forecast(HORIZON)
+        ways = set()
+        for _ in range(120):
+            latest = chance.poisson(rates_hz).astype(float)
+            forecast.look(dict(zip("abcd", latest, strict=True)), dict(zip("abcd", costs, strict=True)))
+            ways.add(forecast.way)
+        assert ways == {AS_NOW}
 
 
 def test_where_nothing_can_be_foreseen_rates_are_as_now():

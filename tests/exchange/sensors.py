@@ -55,8 +55,8 @@ class Device:
                 grant = from_json(Grant, one.payload)
                 self.send(self.sending.set_delta(self.time_s, delta_in_force(self.offer, grant)))
             elif one.topic.startswith(RESYNC):
-                wanted = from_json(Resync, one.payload).sensors
-                self.send(self.sending.whole(self.time_s, None if wanted is None else np.array(wanted)))
+                wanted = self.sending.wanted(from_json(Resync, one.payload))
+                self.send(self.sending.whole(self.time_s, wanted))
         self.send(self.sending.beat(self.time_s))
         return said
 

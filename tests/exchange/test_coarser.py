@@ -8,6 +8,9 @@ from thin_link import a_fast_link, on_one_link
 
 from firelane.mqtt.packets import Publish
 from firelane.sense import Fire, ModelBank, SendingBank, fire_trace
+from firelane.sense.offer import RESYNC, to_json
+from firelane.sense.sending import SendingStream
+from firelane.sense.state import SLOPE
 from firelane.sense.updates import Updates
 from firelane.sense.wire import Batch, decode, encode
 
@@ -219,6 +222,22 @@ def test_who_no_longer_gets_a_stream_of_its_own_is_told_where_the_other_one_is(d
     assert len(watcher.stream.missing()) == 0
 
 
+def test_who_gets_the_other_stream_from_a_message_on_is_not_told_less_under_its_number(desk):
+    device = Device(desk)
+    fine = Watcher(desk, "fine", tolerance=0.5)
+    watcher = Watcher(desk, tolerance=5)
+    device.read(20, 30, 40)
+    watcher.take()
+    fine.line.unsubscribe(TOPIC)
+    desk.now += 1
+    device.read(90, 30, 40)
+    states, _lost = watcher.line.messages()
+    watcher.stream.take(states.payload, desk.now)
+    known = watcher.stream.read(desk.now)
+    claimed = np.isfinite(known.bound)
+    assert (np.abs(known.value - [90, 30, 40]) < known.bound)[claimed].all()
+
+
 def test_who_was_away_is_told_everything_anew(desk):
     device = Device(desk)
     Watcher(desk, "fine", tolerance=0.5)
@@ -313,6 +332,70 @@ def test_a_lost_message_of_the_publisher_makes_who_depends_on_it_unsure(desk):
     )
 
 
+def test_who_gets_a_stream_of_its_own_is_told_at_once_that_nothing_is_missing_any_more(desk):
+    device = Device(desk)
+    Watcher(desk, "fine", tolerance=0.5)
+    watcher = Watcher(desk, tolerance=3)
+    device.read(20, 30, 40)
+    watcher.take()
+    desk.pass_time(1)
+    device.sending.observe(device.time_s, np.array([20.6, 30.0, 40.0]))  # lost on its way
+    device.send(device.sending.whole(device.time_s, np.array([2])))
+    assert watcher.take() == 1
+    assert np.isinf(watcher.stream.read(desk.now).bound).all()
+    device.send(device.sending.whole(device.time_s))  # nothing in that is news to somebody who bears 3
+    assert watcher.take() == 1
+    assert (watcher.stream.read(desk.now).bound == 3).all()
+
+
+def test_what_drifted_apart_while_nobody_was_sure_is_told_when_it_is_vouched_for_again(desk):
+    """The first sensor rises as its own model predicts, so that no message names it; only the other one is healed."""
+    device = Device(desk, offer=an_offer(2))
+    Watcher(desk, "fine", tolerance=0.5)
+    watcher = Watcher(desk, tolerance=3)
+    model = device.sending._sending.bank
+    for second in range(12):
+        device.read(20 + 0.7 * max(second - 8, 0), 30)
+        desk.pass_time(1)
+    assert model.state[0, SLOPE] > 0.1
+    device.sending.observe(device.time_s, np.array([30.6]), np.array([1]))  # lost on its way
+    for _ in range(40):
+        desk.pass_time(1)
+        device.send(device.sending.observe(device.time_s, model.predict(device.time_s)[:1], np.array([0])))
+        device.send(device.sending.beat(device.time_s))
+        device.line.take_all()  # so that it hears of no request
+    watcher.take()
+    assert np.isinf(watcher.stream.read(desk.now).bound).all()
+    assert np.abs(watcher.stream.bank.predict(device.time_s) - model.predict(device.time_s))[0] > 3
+    device.sending.observe(device.time_s, np.array([30.0]), np.array([1]))  # lost, too
+    device.send(device.sending.whole(device.time_s, np.array([1])))
+    watcher.take()
+    known = watcher.stream.read(desk.now)
+    assert (known.bound == 3).all()
+    assert (np.abs(watcher.stream.bank.predict(device.time_s) - model.predict(device.time_s)) < 3).all()
+
+
+def test_what_was_in_lost_messages_of_its_own_stream_is_told_by_their_numbers(desk):
+    device = Device(desk)
+    device.sending = SendingStream(device.offer, model="last-value")
+    Watcher(desk, "fine", tolerance=0.5)
+    watcher = Watcher(desk, tolerance=3)
+    device.read(20, 30, 40)
+    watcher.take()
+    desk.pass_time(1)
+    device.read(20, 90, 40)
+    assert len(watcher.line.take_all()) == 1  # which it never gets to see
+    desk.pass_time(1)
+    device.read(20, 90, 95)
+    watcher.take()
+    asked = watcher.stream.ledger.wanted(watcher.stream.bank)
+    assert (asked.sensors, asked.batches) == ((), ((1, 1),))
+    watcher.line.publish(RESYNC + TOPIC, to_json(asked))
+    assert watcher.take() == 1
+    assert decode(watcher.messages[-1].payload).updates.sensor.tolist() == [1]
+    assert not len(watcher.stream.missing())
+
+
 def test_who_lacks_states_is_told_those_of_its_own_stream(desk):
     device = Device(desk)
     Watcher(desk, "fine", tolerance=0.5)
@@ -370,7 +453,21 @@ def test_several_updates_of_one_sensor_in_one_message_are_all_within_the_bound(d
         times_s = device.time_s + 0.2 * np.arange(5)
         made = joined([bank.observe(time_s, np.array([one])) for time_s, one in zip(times_s, chunk, strict=True)])
         desk.now += 0.8
-        device.send([encode(Batch(boot=7, number=number, sensors=1, time_s=times_s[-1], delta=0.5, updates=made))])
+        device.send(
+            [
+                encode(
+                    Batch(
+                        boot=7,
+                        number=number,
+                        sensors=1,
+                        time_s=times_s[-1],
+                        delta=0.5,
+                        total=int(bank.bank.sequence.sum()),
+                        updates=made,
+                    )
+                )
+            ]
+        )
         told = joined([decode(one.payload).updates for one in watcher.line.messages()])
         for time_s, reading in zip(times_s, chunk, strict=True):
             history.apply(told.pick(told.time_s <= time_s + 1e-9))

@@ -86,25 +86,36 @@ def test_floods_of_resync_cost_their_sender_only(site):
 
     def nuisance(step):
         nonlocal answers
-        for payload in (b'{"format":1}', b'{"format":1,"sensors":[0,1]}', b'{"format":1,"sensors":[70000]}', b"{"):
+        ranges = json.dumps({"format": 1, "batches": [[one, 2**32 - 1 - one] for one in range(256)]}).encode()
+        too_many = json.dumps({"format": 1, "batches": [[one, one] for one in range(257)]}).encode()
+        bad = (
+            b'{"format":1,"sensors":[70000]}',
+            b'{"format":1,"batches":[[-1,2]]}',
+            b'{"format":1,"batches":[7]}',
+            b"{",
+        )
+        for payload in (b'{"format":1}', b'{"format":1,"sensors":[0,1]}', ranges, too_many, *bad):
             for _ in range(10):
                 evil.line.publish(RESYNC + TOPIC, payload)
         answers += evil.take()
 
     before = [len(one.messages) for one in watchers]
-    worst, _ = played(desk, device, watchers, [0.5, 5], trace_of(4), nuisance)
+    trace = trace_of(4)
+    worst, _ = played(desk, device, watchers, [0.5, 5], trace, nuisance)
     assert worst.max() < ROUNDING
     assert [one.stream.missed for one in watchers] == [0, 0]
     sent = device.sending.messages
     assert len(watchers[0].messages) - before[0] <= sent  # nobody else got anything of it
-    assert answers <= sent + 12  # 1, 2, 4, 8, 16, 30 s apart in two minutes
+    assert answers <= sent + 4 * np.ptp(trace.times_s) + 1  # as few states as these, four times a second
     assert not any(one.topic.startswith(RESYNC) for one in device.line.messages())
 
 
 def test_nobody_else_speaks_for_a_stream_nor_takes_all_the_room(site):
     desk, device, watchers, evil = site
     bogus = encode(
-        Batch(boot=7, number=0, sensors=4, time_s=0.0, delta=99.0, updates=device.sending._sending.bank.whole())
+        Batch(
+            boot=7, number=0, sensors=4, time_s=0.0, delta=99.0, total=9, updates=device.sending._sending.bank.whole()
+        )
     )
 
     def nuisance(step):

@@ -1,4 +1,7 @@
-"""Random histories of streams: losses, restarts, other precisions; a bound that is claimed holds, and all heals."""
+"""Random histories of streams: losses, restarts, other precisions, requests and answers that are lost.
+
+A bound that is claimed holds, who lacks nothing claims it, and all heals.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 from sensors import TOPIC, Device, Watcher, an_offer
 
 from firelane.sense import UpdateError
-from firelane.sense.offer import GRANT, RESYNC
+from firelane.sense.offer import GRANT, RESYNC, Resync, from_json, to_json
 from firelane.sense.sending import SendingStream
 from firelane.sense.subscriber import FollowedStream
 from firelane.sense.wire import decode
@@ -36,7 +39,7 @@ class Channel:
             chance = self.dice.random()
             batch = decode(payload)
             time_s, boot, number = self.latest
-            if batch.time_s >= time_s and (batch.time_s > time_s or batch.boot != boot or batch.number >= number):
+            if batch.number >= number if batch.boot == boot else batch.time_s >= time_s:
                 self.latest = batch.time_s, batch.boot, batch.number
                 self.sound = chance >= self.loss
             if chance < 0.6 * self.loss:
@@ -65,7 +68,7 @@ class World:
         self.value = self.noise.normal(20, 5, SENSORS)
         self.slope = np.zeros(SENSORS)
         self.watchers: dict[str, tuple[Watcher, Channel]] = {}
-        self.claims = 0
+        self.claims = self.complete = 0
         self.start()
 
     def start(self) -> None:
@@ -75,7 +78,8 @@ class World:
         self.device = Device(self.desk, offer=offer)
         self.device.sending = SendingStream(offer, model=self.model)
         self.device.send = self.send
-        self.lacking = False
+        self.device.sending.trail(self.dice.random() < 0.5)
+        self.lacking: list[Resync] = []
         for watcher, _ in self.watchers.values():
             watcher.stream.offered(offer)
 
@@ -113,6 +117,18 @@ class World:
             off = np.abs(values - self.value[chosen])
             assert (off[claimed] < known.bound[claimed]).all(), (name, off, known.bound, self.desk.now)
             self.claims += int(claimed.sum())
+            self.check_complete(name, stream)
+
+    def check_complete(self, name: str, stream) -> None:
+        """Who has all updates of what it is told, and its last message, does not suspect anything."""
+        there = self.desk.broker.streams.find(TOPIC)
+        coarser = there.coarse.get(self.desk.session(name))
+        own = self.device.sending._sending.bank if coarser is None else coarser.recoding.bank
+        boot = self.boot if coarser is None else coarser.boot
+        unsure = coarser is not None and there.unsure
+        if stream.boot == boot and np.array_equal(stream.bank.sequence, own.sequence) and stream.bank.in_step.all():
+            assert bool(len(stream.missing())) == unsure, name
+            self.complete += 1
 
     def tick(self) -> None:
         self.desk.pass_time(TICK_S)
@@ -120,19 +136,22 @@ class World:
             if getattr(one, "topic", "").startswith(GRANT) and one.payload:
                 self.granted = one.payload
             elif getattr(one, "topic", "").startswith(RESYNC):
-                self.lacking = True
+                self.lacking.append(from_json(Resync, one.payload))
         stream = self.desk.broker.streams.find(TOPIC)
         tightest = 0.5 if stream is None or stream.grant is None else stream.grant.tolerance or 0.5
         self.send(self.device.sending.set_delta(self.device.time_s, self.share * max(0.5, tightest)))
-        if self.lacking:
-            self.send(self.device.sending.whole(self.device.time_s))
-            self.lacking = False
+        for asked in self.lacking:
+            if self.dice.random() >= self.up.loss:
+                self.send(self.device.sending.whole(self.device.time_s, self.device.sending.wanted(asked)))
+        self.lacking.clear()
         self.send(self.device.sending.beat(self.device.time_s))
         self.take()
-        if self.dice.random() < 0.1:
-            for watcher, _ in self.watchers.values():
-                if len(watcher.stream.missing()) or not len(watcher.stream):
-                    watcher.ask()
+        for watcher, channel in self.watchers.values():
+            asked = watcher.stream.to_ask(self.desk.now) if len(watcher.stream) else Resync()
+            if asked is not None and self.dice.random() >= channel.loss:
+                watcher.line.publish(RESYNC + TOPIC, to_json(asked))
+        for coarser in () if stream is None else stream.coarse.values():
+            coarser.told.trailing = self.dice.random() < 0.5
 
     def join(self) -> None:
         name = self.dice.choice("abcd")
@@ -152,7 +171,7 @@ class World:
         sending, offer = self.device.sending, self.device.offer
         self.device = Device(self.desk, offer=offer)
         self.device.sending, self.device.send = sending, self.send
-        self.lacking = True
+        self.lacking = [Resync()]
         for name, (watcher, _) in list(self.watchers.items()):
             again = Watcher(self.desk, name, tolerance=1.5)
             again.stream = watcher.stream
@@ -177,7 +196,7 @@ class World:
         for channel in (self.up, *(one for _, one in self.watchers.values())):
             channel.loss = 0.0
             channel.held.clear()
-        for _ in range(700):
+        for _ in range(150):  # not four heartbeats: one to notice what is missing, some to ask again
             self.tick()
             self.read()
         for watcher, _ in self.watchers.values():
@@ -193,3 +212,4 @@ def test_whatever_happens_a_claim_holds_and_all_heals(desk, seed, loss, model):
     world.go(400)
     world.calm()
     assert world.claims > 300
+    assert world.complete > 100

@@ -10,6 +10,7 @@ from firelane.mqtt.packets import V3, Ack, Publish
 from firelane.scenario.need import Need, NeedChange
 from firelane.scenario.settings import AccessRule, Profile
 from firelane.sense.offer import GRANT, LOAD, OFFER, RESYNC, to_json
+from firelane.sense.wire import decode
 
 
 def granted(desk, topic=TOPIC):
@@ -28,7 +29,7 @@ def stream_of(desk, topic=TOPIC):
 def test_an_offer_is_followed_and_granted_to(desk):
     device = Device(desk)
     desk.pass_time(0.1)
-    assert granted(desk) == {"format": 1, "tolerance": None, "load": None, "subscribers": 0}
+    assert granted(desk) == {"format": 1, "tolerance": None, "load": None, "subscribers": 0, "lossy": False}
     assert [one.topic for one in device.tend()] == [GRANT + TOPIC]
     assert stream_of(desk).offer == device.offer
 
@@ -161,7 +162,7 @@ def test_the_tightest_tolerance_is_granted(desk):
     Watcher(desk, "b", topic_filter="building/+/temperature", tolerance=0.8)
     Watcher(desk, "c")
     desk.pass_time(0.1)
-    assert granted(desk) == {"format": 1, "tolerance": 0.8, "load": None, "subscribers": 3}
+    assert granted(desk) == {"format": 1, "tolerance": 0.8, "load": None, "subscribers": 3, "lossy": False}
     device.tend()
     assert device.sending.delta == 0.8
     desk.broker.end_session("b", desk.now)
@@ -323,6 +324,37 @@ def test_an_answer_does_not_hide_that_the_message_before_it_was_lost_on_the_way(
     assert early.stream.missing().tolist() == [1, 2]
 
 
+def test_an_answer_of_an_exchange_that_lacks_something_itself_makes_nobody_believe_that_it_lacks_nothing(desk):
+    device, early = Device(desk), Watcher(desk)
+    device.read(20, 30, 40)
+    device.sending.observe(device.time_s + 1, np.array([90.0, 30.0, 40.0]))  # lost on its way to the exchange
+    device.send(device.sending.observe(device.time_s + 2, np.array([90.0]), np.array([2])))
+    early.take()
+    early.ask(2)
+    assert early.take() == 1
+    assert early.stream.missing().tolist() == [0, 1]
+    assert stream_of(desk).sure.tolist() == [False, False, True]
+
+
+def test_what_was_in_lost_messages_is_told_by_their_numbers_and_nothing_else(desk):
+    device, early = Device(desk, offer=an_offer(5)), Watcher(desk)
+    device.read(20, 30, 40, 50, 60)
+    early.take()
+    for sensor in (1, 3):
+        desk.pass_time(1)
+        device.send(device.sending.observe(device.time_s, np.array([90.0]), np.array([sensor])))
+    early.line.take_all()  # which this subscriber never gets to see
+    device.send(device.sending.beat(device.time_s))
+    early.take()
+    assert len(early.stream.missing()) == 5
+    asked = early.stream.ledger.wanted(early.stream.bank)
+    assert (asked.sensors, asked.batches) == ((), ((1, 2),))
+    early.line.publish(RESYNC + TOPIC, to_json(asked))
+    assert early.take() == 1
+    assert decode(early.messages[-1].payload).updates.sensor.tolist() == [1, 3]
+    assert not len(early.stream.missing())
+
+
 def test_a_message_that_comes_late_heals_nothing_at_the_exchange(desk):
     device = Device(desk)
     device.read(20, 30, 40)
@@ -342,16 +374,19 @@ def test_a_message_that_comes_late_heals_nothing_at_the_exchange(desk):
 
 
 def test_asking_too_often_is_of_no_use(desk):
-    device = Device(desk)
-    device.read(20, 30, 40)
+    """All states after 0, 1, 3 and 7 seconds (pauses of 1, 2, 4), and 64 of them four times a second."""
+    count, seconds = 1000, 10
+    device = Device(desk, offer=an_offer(count))
+    device.read(*range(count))
     late = Watcher(desk)
-    answers = 0
-    for _ in range(100):
-        late.ask()
-        answers += late.take()
+    for _ in range(10 * seconds):
+        for _ in range(3):
+            late.ask()
         desk.pass_time(0.1)
-    assert 1 <= answers <= 4  # after 0, 2, 6 seconds
-    assert desk.broker.streams.refused["resync"] == 100 - answers
+    late.take()
+    told = sum(len(decode(one.payload).updates) for one in late.messages)
+    assert 4 * count <= told <= 4 * count + 4 * seconds * 64
+    assert desk.broker.streams.refused["resync"] > 200
 
 
 def test_streams_pass_as_they_are_until_the_models_are_loaded_and_are_followed_then(desk):
@@ -388,7 +423,7 @@ def test_an_exchange_that_lacks_states_itself_asks_the_publisher(desk):
     device.read(20, 35, 40)
     desk.pass_time(0.1)
     asked = [json.loads(one.payload) for one in device.tend() if one.topic.startswith(RESYNC)]
-    assert asked == [{"format": 1, "sensors": [1]}]
+    assert asked == [{"format": 1, "sensors": None, "batches": None}]  # it has not even heard of most updates
     watcher = Watcher(desk)
     watcher.ask()
     desk.pass_time(3)
@@ -408,7 +443,7 @@ def test_a_lost_message_is_noticed_and_healed(desk):
     device.read(91, 30, 50)
     stream = stream_of(desk)
     assert stream.missed == 1
-    assert stream.sure.tolist() == [False, False, True]
+    assert stream.sure.tolist() == [False, True, True]  # by the sum of sequences it is the first that lacks something
     desk.pass_time(0.1)
     device.tend()
     assert stream.sure.all()

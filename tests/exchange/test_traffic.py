@@ -106,6 +106,27 @@ def test_a_change_of_size_is_known_after_two_looks():
     assert topic.mean_bytes == pytest.approx(600, abs=5 * 600 / 100**0.5)
 
 
+@pytest.mark.parametrize("phase", [0.05, 0.3, 0.5, 0.8])
+def test_a_change_of_size_between_two_looks_is_known_after_three_and_unsettled_until_then(phase):
+    """Random sizes of several topics, so that some are seen to change a look later than others."""
+    one, chance = Traffic(), np.random.default_rng(7)
+    seen = [one.of(name.encode(), name) for name in "abcdef"]
+    one.topics(0.0)
+    for second in range(34):
+        for topic in seen:
+            for moment in chance.uniform(0, 1, chance.poisson(30)):
+                topic.count(int(chance.exponential(750 if second + moment >= 31 - phase else 250)))
+        known = one.topics(second + 1.0)
+        if second < 30:
+            assert second < 20 or not one.unsettled
+        elif second == 30:
+            first = np.mean([topic.mean_bytes for topic in known])
+            assert first < 400
+    assert not one.unsettled
+    sizes = [topic.mean_bytes for topic in known]
+    assert np.mean(sizes) == pytest.approx(750, abs=4 * 750 / (6 * 60) ** 0.5)  # two looks at least, exponential
+
+
 @pytest.mark.parametrize("rate_hz", [0.3, 1, 10, 400])
 def test_chance_alone_is_no_change(rate_hz):
     """An exponential memory of 10 s leaves a standard deviation of about sqrt(rate / 20)."""

@@ -10,8 +10,8 @@ import pytest
 
 from firelane.client import ClientError
 from firelane.sense import UpdateError
-from firelane.sense.numbering import MOST_OVERTAKEN, Numbering
-from firelane.sense.offer import Offer
+from firelane.sense.numbering import MOST_LACKING, Numbering
+from firelane.sense.offer import Offer, Resync, from_json
 from firelane.sense.publisher import PublishedStream, SensorPublisher
 from firelane.sense.receiving import ReceivingStream
 from firelane.sense.sending import SendingStream
@@ -30,7 +30,7 @@ def offer(*names: str, boot: int = 7, **more) -> Offer:
 
 
 def batch(number: int, *, repeat: bool = False) -> Batch:
-    return Batch(boot=7, number=number, sensors=2, time_s=0.0, delta=0.5, updates=NOTHING, repeat=repeat)
+    return Batch(boot=7, number=number, sensors=2, time_s=0.0, delta=0.5, total=0, updates=NOTHING, repeat=repeat)
 
 
 def taken(*numbers: int) -> Numbering:
@@ -70,19 +70,19 @@ def test_what_is_repeated_says_what_the_last_message_was():
     assert numbering.take(batch(3)) == (False, False)
 
 
-def test_a_new_count_is_believed_and_nothing_of_before():
-    numbering = taken(5000)
-    assert numbering.take(batch(0)) == (True, False)
-    assert numbering.take(batch(1)) == (False, False)
+def test_a_message_is_late_however_far_it_is_behind():
+    numbering = taken(5_000_000)
+    assert numbering.take(batch(0)) == (False, True)
+    assert numbering.take(batch(5_000_001)) == (False, False)
     assert numbering.missed == 0
 
 
 def test_what_is_remembered_of_losses_is_bounded():
     numbering = taken(*range(0, 100_000, 2))
     assert numbering.missed == 49_999
-    assert len(numbering._lacking) <= MOST_OVERTAKEN
+    assert len(numbering._lacking) <= MOST_LACKING
     numbering.take(batch(2_000_000_000))
-    assert len(numbering._lacking) <= MOST_OVERTAKEN
+    assert len(numbering._lacking) <= MOST_LACKING
 
 
 # ---- messages that were overtaken
@@ -184,7 +184,7 @@ def test_a_header_without_sense_is_refused(field, value):
     if (field, value) == ("time", -1.0):
         return
     payload = bytearray(encode(batch(0)))
-    struct.pack_into(">d", payload, 18 if field == "time" else 26, value)
+    struct.pack_into(">d", payload, 22 if field == "time" else 30, value)
     receiving = ReceivingStream()
     with pytest.raises(UpdateError, match="delta or a time"):
         receiving.take(bytes(payload), 1.0)
@@ -250,6 +250,16 @@ def test_who_leaves_is_not_called_any_more_and_other_topics_take_no_room(monkeyp
         assert not network.subscribed
 
     asyncio.run(main())
+
+
+def test_who_lacks_more_than_fits_a_message_asks_for_all():
+    """The numbers of 999 sensors are some 4 kB; a datagram takes 1400 bytes."""
+    network = Nowhere()
+    network.most_bytes = 1400
+    known = SensorSubscriber(network, "#")
+    few, many = Resync(sensors=tuple(range(100))), Resync(sensors=tuple(range(1, 1000)))
+    assert from_json(Resync, known._asked(few)) == few
+    assert from_json(Resync, known._asked(many)).everything
 
 
 def test_a_callback_that_fails_ends_the_block_and_says_so():

@@ -25,7 +25,7 @@ OFFER = Offer(boot=3, sensors=("T1", "T2"), precision=0.5, type=SensorType(name=
 
 @pytest.mark.parametrize(
     "thing", [OFFER, Offer(boot=1, sensors=("door",), kind="discrete"), Grant(tolerance=0.5, subscribers=2),
-              LoadSignal(load=0.4), Resync(), Resync(sensors=(1, 5))]
+              LoadSignal(load=0.4), Resync(), Resync(sensors=(1, 5)), Resync(batches=((3, 3), (2**32 - 1, 5)))]
 )  # fmt: skip
 def test_what_is_said_is_understood(thing):
     assert from_json(type(thing), to_json(thing)) == thing

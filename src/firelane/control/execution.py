@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -58,16 +58,19 @@ class Execution:
 
     async def decide(self, scene: Scene, plan: Plan | None) -> Decision:
         """What would be applied: this plan, or the one that is made for the scene. Nothing changes yet."""
-        return (await self._aside.run(self._deciding(scene, scene, plan)))[0]
+        return (await self._aside.run(self._deciding([scene], scene, plan)))[0]
 
-    async def act(self, scene: Scene, present: Scene, cause: Cause | None, plan: Plan | None, now: float) -> Executed:
+    async def act(
+        self, scenes: Sequence[Scene], present: Scene, cause: Cause | None, plan: Plan | None, now: float
+    ) -> Executed:
         """Decide and apply it, if that is any good; without a cause it is that something has changed.
 
-        It is decided for a scene that may be ahead, if that does no harm at present.
+        It is decided for the first of several scenes, that may be ahead, for which that does no harm at present.
         """
+        scene = scenes[0]
         began, old = time.perf_counter(), self._exchange.plan
         try:
-            decision, scene = await self._aside.run(self._deciding(scene, present, plan))
+            decision, scene = await self._aside.run(self._deciding(scenes, present, plan))
             comparison = None
             if cause is not None and cause.kind in WEIGHED and old is not None:
                 comparison = await asyncio.to_thread(compared, decision, old)
@@ -102,21 +105,30 @@ class Execution:
         words = f"plan {trial.plan.version} does worse than plan {trial.before.version}: {judgement.worse}"
         return Cause(kind="rollback", words=words)
 
-    def _deciding(self, scene: Scene, present: Scene, plan: Plan | None) -> Callable[[], tuple[Decision, Scene]]:
+    def _deciding(
+        self, scenes: Sequence[Scene], present: Scene, plan: Plan | None
+    ) -> Callable[[], tuple[Decision, Scene]]:
         version = _version(self._exchange.plan) + 1
         if plan is not None and plan.version < version:
             raise PlanError(f"version {plan.version} is not newer than the plan in force, {version - 1}")
         if plan is not None:
-            return lambda: (given(plan, self._network(scene)), scene)
-        return lambda: self._chosen(scene, present, version)
+            return lambda: (given(plan, self._network(scenes[0])), scenes[0])
+        return lambda: self._chosen(scenes, present, version)
 
-    def _chosen(self, ahead: Scene, present: Scene, version: int) -> tuple[Decision, Scene]:
-        """A plan for what is ahead, unless that misses bounds at present which one for the present would meet."""
-        first = self._made(ahead, version)
-        if ahead.observed is present.observed or not (late := missed(first.plan, self._network(present))):
-            return first, ahead
-        other = self._made(present, version)
-        return (other, present) if missed(other.plan, other.network) < late else (first, ahead)
+    def _chosen(self, aheads: Sequence[Scene], present: Scene, version: int) -> tuple[Decision, Scene]:
+        """A plan for what is farthest ahead of what misses no bounds at present that can be met, or else the fewest."""
+        best: tuple[int, Decision, Scene] | None = None
+        for scene in (*aheads, present):
+            decision = self._made(scene, version)
+            if scene is aheads[0] and scene.observed is present.observed:
+                return decision, scene
+            late = missed(decision.plan, self._network(present))
+            if best is None or late < best[0]:
+                best = late, decision, scene
+            if late == 0:
+                break
+        assert best is not None
+        return best[1:]
 
     def _made(self, scene: Scene, version: int) -> Decision:
         listened_s, networks = scene.listened_s, self._networks

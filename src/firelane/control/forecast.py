@@ -35,6 +35,7 @@ LONGEST_CYCLE = 0.6  # of all looks, so that the start of a third is foreseen
 LIKENESS = 0.5  # autocorrelation from which on a cycle is looked into
 BETTER = 0.6  # of the error of 'as now': what a cycle's must be below
 LEVEL_LOOKS = 3  # that are averaged for the level now
+LIVELY = 3.0  # times the variance of chance from which on a load comes and goes
 NOTABLE = 0.02  # of the load: smaller errors are all the same
 AS_NOW, TREND, CYCLE = "as now", "trend", "cycle"
 
@@ -68,12 +69,17 @@ class Forecast:
         cost = np.array([costs.get(name, 0.0) for name in self._number])
         self._load = load = self._rates @ cost
         self._judge(float(load[-1]))
-        self._cycle = late_cycle(load, self.horizon)
-        variance = self._rates[-LINE_LOOKS[-1] :] @ cost**2
+        variance = self._rates @ cost**2
+        self._cycle = late_cycle(load, variance, self.horizon)
         self._line = believed_line(load, variance)
         self.way = CYCLE if self._cycle is not None else TREND if self._line else AS_NOW
         now = float(level(self._rates) @ cost)
         self._due.append(None if self.way == AS_NOW else (float(self._expected() @ cost), now))
+
+    @property
+    def line_looks(self) -> int:
+        """How many of the last looks are on a line, if that is believed."""
+        return self._line
 
     def ahead(self, rates_hz: Mapping[str, float], reach: int = 1) -> dict[str, float]:
         """The rates to expect, on a trend up to so many horizons later; what it knows nothing of stays as it is."""
@@ -178,10 +184,13 @@ def _times(looks: int) -> Floats:
     return np.arange(looks, dtype=np.float64) - (looks - 1) / 2
 
 
-def believed_cycle(load: Floats, horizon: int) -> int | None:
-    """After how many looks the load repeats itself, if it did so and could have been foreseen from that."""
+def believed_cycle(load: Floats, variance: Floats, horizon: int) -> int | None:
+    """After how many looks the load repeats itself, if it did so and could have been foreseen from that.
+
+    The variances say what chance does to each look: what is no more than that has no cycle.
+    """
     period = cycle(load)
-    if period is None:
+    if period is None or load[-2 * period :].var() < LIVELY * variance[-2 * period :].mean():
         return None
     off = np.abs(load[period:] - load[:-period])[-period:]
     now = np.convolve(load, np.full(LEVEL_LOOKS, 1 / LEVEL_LOOKS), "valid")  # of looks LEVEL_LOOKS - 1 and later
@@ -189,11 +198,11 @@ def believed_cycle(load: Floats, horizon: int) -> int | None:
     return period if off.mean() < BETTER * as_now.mean() else None
 
 
-def late_cycle(load: Floats, horizon: int) -> int | None:
+def late_cycle(load: Floats, variance: Floats, horizon: int) -> int | None:
     """A believed cycle of late: in the last minute or as far back as is remembered, as other things may lie before."""
     looks = LEAST_CYCLES
     while looks < 2 * len(load):
-        if (period := believed_cycle(load[-looks:], horizon)) is not None:
+        if (period := believed_cycle(load[-looks:], variance[-looks:], horizon)) is not None:
             return period
         looks = round(SPAN * looks)
     return None

@@ -21,7 +21,7 @@ from firelane.control.decision import Decision
 from firelane.control.decisions import Decisions, Entry
 from firelane.control.effect import ModelError
 from firelane.control.execution import Executed, Execution, described, numberless
-from firelane.control.outlook import Outlook
+from firelane.control.outlook import SETTLING_S, Outlook
 from firelane.control.patience import Patience
 from firelane.control.warm import warm_up
 from firelane.control.watch import Watch
@@ -213,8 +213,9 @@ class Control:
         before, self._seen, self._cause = self._seen, observed.changed, None
         self._patience.acted(now)
         try:
-            ahead = await asyncio.to_thread(self.outlook.to_plan_for, observed, now)
-            outcome = await self._execution.act(self._scene(ahead), self._scene(observed), cause, plan, now)
+            aheads = await asyncio.to_thread(self.outlook.to_plan_for, observed, now)
+            scenes = [self._scene(one.observed) for one in aheads]
+            outcome = await self._execution.act(scenes, self._scene(observed), cause, plan, now)
         except Exception:
             if plan is not None:  # somebody's plan was refused: what has changed is still to be planned for
                 self._seen = before
@@ -223,7 +224,8 @@ class Control:
             raise
         self._patience.done(now + outcome.seconds)
         planned_for = outcome.scene.observed
-        await asyncio.to_thread(self.outlook.planned, planned_for, now, ahead=planned_for is ahead)
+        held_s = next((one.held_s for one in aheads if one.observed is planned_for), SETTLING_S)
+        await asyncio.to_thread(self.outlook.planned, planned_for, now, held_s=held_s)
         self._rest(outcome, brought=plan is not None)
         return outcome
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from firelane.control.cause import Cause
 from firelane.control.drift import Expectation
@@ -14,10 +15,18 @@ from firelane.scenario.control_settings import ControlSettings
 
 LOOK_S = 1.0
 EARLY = 0.05  # of it
-REACH = 2  # horizons that a plan on a trend is made for, so that it lasts
+REACH = 2  # horizons that a plan on a trend is made for, so that it lasts;
+MOST_REACH = 6  # or as far ahead as the trend has lasted: the longer it has, the longer it may
 LEAD = 0.2  # of the horizon: how long before a forecast's time the next is planned for
 SETTLING_S = 3.0  # in which the mean of a rate that has jumped follows
 SURPRISE = 4.0  # standard deviations
+
+
+class Ahead(NamedTuple):
+    """What may be planned for, and for how long such a plan is held on to."""
+
+    observed: Observed
+    held_s: float
 
 
 class Outlook:
@@ -30,6 +39,8 @@ class Outlook:
         self._looked_at = float("-inf")
         self._held: Mapping[str, float] = {}
         self._held_until = self._foreseen_until = 0.0
+        self._trend_since = self._trend_seen = float("-inf")  # the last one
+        self._waited = False  # for the next look to tell what has changed
 
     @property
     def record(self) -> Record:
@@ -52,6 +63,10 @@ class Outlook:
         if self._proactive and now - self._looked_at >= LOOK_S * (1 - EARLY):
             self._looked_at = now
             self._forecast.look({one.name: one.latest_hz for one in observed.topics}, costs)
+            if self._forecast.way == TREND:
+                if now - self._trend_seen > self._horizon_s:
+                    self._trend_since = now - LOOK_S * self._forecast.line_looks
+                self._trend_seen = now
 
     def held(self, observed: Observed, now: float) -> Observed:
         """What is seen, or what was foreseen and may still come."""
@@ -74,26 +89,44 @@ class Outlook:
         if not expectation.outdated(ahead, listened_s):
             return None  # though there may be less now
         if ahead is held or expectation.outdated(held, listened_s):
+            if observed.unsettled and not self._waited:  # topics that change together are not all seen to at once
+                self._waited = True
+                return None
+            self._waited = False
             return Cause(kind="load", words=expectation.shift(held, listened_s))
         if now < self._foreseen_until - LEAD * self._horizon_s:
             return None
         return Cause(kind="forecast", words=f"a {self.way}: soon {expectation.shift(ahead, listened_s)}")
 
-    def to_plan_for(self, observed: Observed, now: float) -> Observed:
-        """What is ahead; and where a rate has just jumped, what it was last, as means follow only bit by bit."""
+    def to_plan_for(self, observed: Observed, now: float) -> list[Ahead]:
+        """What is ahead, the farthest first, as nearer is better than nothing where that cannot be planned for.
+
+        Where a rate has just jumped it is what it was last, as means follow only bit by bit.
+        """
         jumped = {
             one.name: one.latest_hz
             for one in observed.topics
             if one.latest_hz - one.rate_hz > SURPRISE * math.sqrt(max(one.rate_hz, 1.0))
         }
-        return _at_least(self.ahead(observed, now, REACH), jumped)
+        return [
+            Ahead(_at_least(self.ahead(observed, now, reach), jumped), reach * self._horizon_s if reach else SETTLING_S)
+            for reach in self._reaches(now)
+        ]
 
-    def planned(self, expected: Observed, now: float, *, ahead: bool) -> None:
-        """A plan was made for this, which is what was ahead unless that could not be planned for."""
-        held_s = self._horizon_s * (REACH if self._forecast.way == TREND else 1)
+    def planned(self, expected: Observed, now: float, *, held_s: float = SETTLING_S) -> None:
+        """A plan was made for this, and is held on to for so long."""
         self._held = {one.name: one.rate_hz for one in expected.topics}
-        self._held_until = now + (held_s if self._believing and ahead else SETTLING_S)
+        self._held_until = now + held_s
         self._foreseen_until = now + self._horizon_s if self._believing else 0.0
+
+    def _reaches(self, now: float) -> list[int]:
+        """How many horizons ahead may be planned for; 0 if nothing is foreseen."""
+        if not self._believing:
+            return [0]
+        if self._forecast.way != TREND:
+            return [1]
+        lasted = round(max(REACH, min(MOST_REACH, (now - self._trend_since) / self._horizon_s)))
+        return [one for one in range(MOST_REACH, 0, -1) if one in (lasted, (lasted + REACH) // 2, REACH)]
 
     @property
     def _believing(self) -> bool:

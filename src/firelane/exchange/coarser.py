@@ -15,8 +15,9 @@ from firelane.arrays import Ints
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.traffic import Seen
 from firelane.sense.recoding import NOW, RecodingBank
+from firelane.sense.told import Told
 from firelane.sense.updates import Updates
-from firelane.sense.wire import WRAP, Batch, encode, gone_portions, portions
+from firelane.sense.wire import WRAP, gone_portions, portions
 
 if TYPE_CHECKING:
     from firelane.exchange.connection import Connection
@@ -39,10 +40,11 @@ class Coarser:
         self.route = Route("", Seen(""), (), ())
         self.copy: Copy | None = None
         self.boot = secrets.randbelow(WRAP)
-        self.number = 0
+        self.told = Told(len(stream))
         self.sent_at = -np.inf
         self.unsaid = True  # it is to be told something, even if no sensor has news: that it begins, to begin with
         self._claimed = np.inf  # the bound that its subscriber was last told
+        self._withheld = self._alarmed = False  # it was last told that something is missing here; or will be
         self._delta = stream.delta  # for which it was last seen when something is due
         self.messages = 0
         self.rows = 0
@@ -60,13 +62,21 @@ class Coarser:
 
     @property
     def owes(self) -> bool:
-        """Whether its subscriber has to hear of it at once: it would rely on too much."""
-        return self.unsaid or self._claimed < self.bound
+        """Whether its subscriber has to hear of it at once: it would rely on too much, or on too little."""
+        return self.unsaid or self._claimed < self.bound or (self._withheld and not self.stream.unsure)
 
     def alarm(self) -> None:
-        """Something that it depends on was lost: its subscriber is to know, by a number that is left out."""
-        self.number = (self.number + 1) % WRAP
-        self.unsaid = True
+        """Something that it depends on was lost: its subscriber is to know, by a number that is left out.
+
+        As long as something is missing here, its messages say that there was an update more than were told.
+        """
+        if not self._alarmed:
+            self.told.skip()
+        self.unsaid = self._alarmed = True
+
+    def look_anew(self) -> None:
+        """What was not vouched for is again; meanwhile it may have come to differ too much."""
+        self.recoding.next_s = NOW
 
     def carry(self, copy: Copy) -> None:
         """Send by this copy of the session's from now on; who was away meanwhile is told everything again."""
@@ -78,6 +88,7 @@ class Coarser:
             if self.connection is not None and not (copy.qos and self.stream.qos):
                 self.begin()
             self.connection = connection
+            self.told.trailing = connection.gate is not None
 
     def let_go(self) -> None:
         """The session gets no stream of its own any more."""
@@ -88,8 +99,11 @@ class Coarser:
         """The subscriber is to forget what it knows, and is told everything whole."""
         self.recoding = RecodingBank(self.stream.bank, self.recoding.bound, self.stream.sure)
         self.boot = secrets.randbelow(WRAP)
-        self.number = 0
+        trailing = self.told.trailing
+        self.told = Told(len(self.stream))
+        self.told.trailing = trailing
         self.unsaid, self._claimed = True, np.inf
+        self._withheld = self._alarmed = False
 
     def take(self, updates: Updates, time_s: float) -> Updates:
         """What of the publisher's updates, which have just been taken in, is to be told, and what else."""
@@ -114,28 +128,33 @@ class Coarser:
             return recoding.due(time_s, time_s + TOGETHER_S, self.stream.delta, just)
         return recoding.bank.whole(NOBODY)
 
-    def payloads(self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False) -> list[bytes]:
-        """Messages with these updates, each within so many bytes."""
+    def payloads(
+        self, updates: Updates, time_s: float, most_bytes: int, *, heartbeat: bool = False, again: bool = False
+    ) -> list[bytes]:
+        """Messages with these updates, each within so many bytes; `again`, they were told before."""
+        if not again:
+            self.told.count(updates)
         gone = self.stream.gone if heartbeat else NOBODY
         parts = list(portions(updates, most_bytes)) if len(updates) or not len(gone) else []
-        made = [self._message(one, time_s, heartbeat=heartbeat and not len(gone)) for one in parts]
+        made = [self._message(one, time_s, heartbeat=heartbeat and not len(gone), again=again) for one in parts]
         for number, some in enumerate(gone_portions(gone, most_bytes) if len(gone) else ()):
             made.append(self._message(self.recoding.bank.whole(NOBODY), time_s, heartbeat=number == 0, gone=some))
         self.messages += len(made)
         self.rows += len(updates)
         self.unsaid, self._claimed = False, self.bound
+        self._withheld, self._alarmed = self.stream.unsure, False
         return made
 
-    def _message(self, updates: Updates, time_s: float, *, heartbeat: bool, gone: Ints = NOBODY) -> bytes:
-        batch = Batch(
+    def _message(
+        self, updates: Updates, time_s: float, *, heartbeat: bool, again: bool = False, gone: Ints = NOBODY
+    ) -> bytes:
+        return self.told.encoded(
+            updates,
+            again=again,
+            withheld=int(self.stream.unsure),
             boot=self.boot,
-            number=self.number,
-            sensors=len(self.stream),
             time_s=time_s,
             delta=self.bound,
-            updates=updates,
             heartbeat=heartbeat,
             gone=gone,
         )
-        self.number = (self.number + 1) % WRAP
-        return encode(batch)

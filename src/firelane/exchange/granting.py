@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from firelane.exchange.publishing import publish
 from firelane.exchange.retained import Kept
 from firelane.exchange.stream import Stream
-from firelane.sense.offer import GRANT, RESYNC, Grant, Resync, to_json
+from firelane.sense.offer import GRANT, RESYNC, Grant, to_json
 
 if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
@@ -25,7 +23,7 @@ def tend(broker: Broker, now: float) -> None:
         streams.beat(stream, now)
         if now >= stream.granted_at + GRANT_EVERY_S and (stream.moved or len(stream.loads)):
             _grant(broker, stream, now)
-        if stream.lacks and stream.asking.may(now):
+        if stream.lacks:
             _ask(broker, stream, now)
     while streams.ended:
         topic = streams.ended.pop()
@@ -36,21 +34,24 @@ def tend(broker: Broker, now: float) -> None:
 def _grant(broker: Broker, stream: Stream, now: float) -> None:
     """Tell the publisher what its subscribers need, if that has changed."""
     stream.moved = False
-    grant = Grant(tolerance=stream.tightest, load=stream.loads.target(now), subscribers=stream.subscribers)
+    grant = Grant(
+        tolerance=stream.tightest,
+        load=stream.loads.target(now),
+        subscribers=stream.subscribers,
+        lossy=stream.lossy,
+    )
     if grant != stream.grant:
         stream.grant, stream.granted_at = grant, now
         _keep_saying(broker, GRANT + stream.topic, to_json(grant), now)
 
 
 def _ask(broker: Broker, stream: Stream, now: float) -> None:
-    """Ask the publisher for states that are lacking here, of all sensors if it is many."""
-    lacking = np.flatnonzero(stream.lacking)
-    stream.lacks = len(lacking) > 0
-    if not stream.lacks:
-        return
-    wanted = None if 2 * len(lacking) > len(stream) else tuple(lacking.tolist())
-    topic = (RESYNC + stream.topic).encode()
-    publish(broker, broker.new_message(topic, to_json(Resync(sensors=wanted)), 0, False, None), now)
+    """Ask the publisher for states that are lacking here, if it is time."""
+    wanted = stream.asker.to_ask(stream.ledger, stream.bank, now)
+    stream.lacks = stream.asker.lacks
+    if wanted is not None:
+        topic = (RESYNC + stream.topic).encode()
+        publish(broker, broker.new_message(topic, to_json(wanted), 0, False, None), now)
 
 
 def _keep_saying(broker: Broker, topic: str, payload: bytes, now: float) -> None:

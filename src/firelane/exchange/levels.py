@@ -14,6 +14,7 @@ from firelane.arrays import Flags, Floats, Ints
 
 SURE_SQUARED = 4**2  # standard deviations from which on a look is a surprise,
 LEAST_CHANGE = 0.2  # if it is as far off as this, relative to the mean
+PARTLY_SQUARED = 2**2  # that two looks differ by from which on the mean of both errs more than the later one alone
 
 # `spread` is the mean square of how far looks were off, beyond chance; `before` what the last look saw, if that was a
 # surprise (`doubted`). All zero: nothing is known yet.
@@ -22,10 +23,15 @@ LEVEL = np.dtype(
 )
 
 
-def look(levels: npt.NDArray[Any], which: Ints, seen: Floats, noise: Floats, weight: float) -> Flags:
+def look(
+    levels: npt.NDArray[Any], which: Ints, seen: Floats, noise: Floats, weight: float, new_noise: Floats | None = None
+) -> Flags:
     """Blend into some levels what was seen, which chance alone moves by so much (variances); says which have changed.
 
-    The first looks are averaged, then older ones fade.
+    `new_noise` is what chance does to what was seen if the level has changed to it, where that is known.
+
+    The first looks are averaged, then older ones fade. A change seldom falls between two looks: the first of the two
+    that tell of it saw only part of it, and counts if it differs from the second by no more than chance.
     """
     value, before, doubted = (levels[name][which] for name in ("value", "before", "doubted"))
     looks, spread = levels["looks"][which] + 1, levels["spread"][which]
@@ -37,9 +43,10 @@ def look(levels: npt.NDArray[Any], which: Ints, seen: Floats, noise: Floats, wei
     waits = surprise & (looks > 1) & ~changed
     spread = np.where(doubted, _wider(spread, (before - value) ** 2 - noise, share), spread)
     spread = np.where(waits, spread, _wider(spread, square - noise, share))
-    levels["value"][which] = np.where(changed, (seen + before) / 2, value + share * off)
-    levels["looks"][which] = np.where(changed, 2, looks)
-    levels["spread"][which] = np.where(changed, 0.0, spread)
+    partly = (seen - before) ** 2 > PARTLY_SQUARED * (noise if new_noise is None else new_noise)
+    levels["value"][which] = np.where(changed, np.where(partly, seen, (seen + before) / 2), value + share * off)
+    levels["looks"][which] = np.where(changed, np.where(partly, 1, 2), looks)
+    levels["spread"][which] = np.where(changed | (looks == 1), 0.0, spread)
     levels["before"][which] = seen
     levels["doubted"][which] = waits
     return changed

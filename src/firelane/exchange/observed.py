@@ -49,4 +49,5 @@ class Observed:
     links: dict[str, Link]  # with the bandwidth that they are known to have
     bandwidths: dict[str, SeenBandwidth] = field(default_factory=dict)  # of those that have one and are in use
     streams: dict[str, float] = field(default_factory=dict)  # of sensors, that can be told coarser: delta by topic
+    unsettled: bool = False  # traffic may just have changed, which the next look will tell
     changed: int  # grows whenever subscriptions, needs or links change

@@ -90,6 +90,7 @@ class Exchange:
             links=dict(live.links),
             bandwidths=live.bandwidths(),
             streams=broker.streams.deltas(),
+            unsettled=broker.routes.traffic.unsettled,
             changed=broker.changed,
         )
 

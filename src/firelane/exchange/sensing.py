@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from firelane.exchange.asking import Asking
 from firelane.exchange.message import Message
 from firelane.exchange.routes import Copy, Route
 from firelane.exchange.session import Session
-from firelane.exchange.stream import Asking, Stream
+from firelane.exchange.stream import Stream
 from firelane.exchange.traffic import Seen
 from firelane.mqtt import topic_problem
 from firelane.sense.offer import (
@@ -86,20 +85,23 @@ def _resync(broker: Broker, session: Session, topic: str, payload: bytes, now: f
     if stream is None:
         return None
     try:
-        wanted = from_json(Resync, payload).sensors
+        wanted = from_json(Resync, payload)
     except OfferError:
         broker.streams.refused["resync"] += 1
         raise
     if stream.offer.transport is not None:
         return None  # its updates do not come by here: its publisher answers, all who ask together
     copy = _copy(broker, stream, session)
-    if copy is None or not stream.asked.setdefault(session, Asking()).may(now):
+    asking = stream.asked.setdefault(session, Asking()) if copy is not None else None
+    if copy is None or asking is None or asking.too_soon(now):
         broker.streams.refused["resync"] += 1
         return NOBODY
-    if stream.offer.discrete:
-        return None  # its publisher answers
-    sensors = stream.bank.all if wanted is None else np.unique(np.array(wanted, np.int64))
-    broker.streams.answer(stream, copy, sensors[sensors < len(stream)], now)
+    if stream.offer.discrete:  # its publisher answers
+        many = asking.may(now, wanted.named) < wanted.named
+        broker.streams.refused["resync"] += many
+        return NOBODY if many else None
+    sensors = broker.streams.wanted(stream, copy, wanted)
+    broker.streams.answer(stream, copy, sensors[: asking.may(now, len(sensors))], now)
     return NOBODY
 
 

@@ -11,16 +11,19 @@ from itertools import islice
 import numpy as np
 
 from firelane.arrays import Flags, Ints
+from firelane.exchange.asking import Asking
 from firelane.exchange.coarser import Coarser
 from firelane.exchange.message import NEVER
 from firelane.exchange.routes import Route
 from firelane.exchange.session import Session, Subscription
 from firelane.scenario.sense_settings import SenseSettings
 from firelane.sense.agreement import LoadSignals
+from firelane.sense.asking import Asker
 from firelane.sense.bank import ModelBank
-from firelane.sense.numbering import Numbering
-from firelane.sense.offer import SENSOR_TYPE, Grant, Offer, OfferError
+from firelane.sense.ledger import Ledger
+from firelane.sense.offer import SENSOR_TYPE, Grant, Offer, OfferError, Resync
 from firelane.sense.receiving import FORMER, Clock
+from firelane.sense.told import told_among
 from firelane.sense.updates import UpdateError, Updates
 from firelane.sense.wire import WRAP, Batch, decode
 
@@ -29,24 +32,7 @@ MOST_LAYERS = 8  # updates of one sensor in one message that are looked at one b
 SILENT = 1.5  # heartbeats, after which nobody is told anything more
 MOST_MISMATCHES = 100
 MOST_LOAD = 0.7  # where an offer does not say
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-
-
-@dataclass(slots=True)
-class Asking:
-    """How often somebody has asked for states of late: each time the pause grows, and a while of peace ends that."""
-
-    pause_s: float = FIRST_PAUSE_S
-    next_at: float = -NEVER
-
-    def may(self, now: float) -> bool:
-        """Whether it may ask now; then it has."""
-        if now < self.next_at:
-            return False
-        calm = now > self.next_at + 2 * self.pause_s
-        self.pause_s = FIRST_PAUSE_S if calm else min(2 * self.pause_s, LONGEST_PAUSE_S)
-        self.next_at = now + self.pause_s
-        return True
+NOBODY: Ints = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -70,12 +56,13 @@ class Stream:
         self.qos = 0  # of its messages
         self.coarse: dict[Session, Coarser] = {}
         self.split: Split | None = None
-        self.asking = Asking()  # the exchange itself, for states of the publisher's
+        self.asker = Asker(0.0)  # the exchange itself, for states of the publisher's
         self.asked: dict[Session, Asking] = {}
         self.grant: Grant | None = None  # as it was last published
         self.granted_at = -NEVER
         self.tightest: float | None = None  # of the tolerances that were asked for
         self.subscribers = 0
+        self.lossy = False  # some of them may lose messages on their way
         self.loads = LoadSignals()
         self._clients: set[str] = set()
         self.moved = True  # something that was granted may be otherwise by now
@@ -87,7 +74,7 @@ class Stream:
         self.offer = offer
         self.boot = offer.boot
         self._former: deque[int] = deque(maxlen=FORMER)  # boots that others have followed
-        self._numbering = Numbering()
+        self.ledger = Ledger()
         self._late = False  # the last message had been overtaken
         self._begin(offer.boot)
 
@@ -120,13 +107,13 @@ class Stream:
         self.delta = self.offer.precision or 0.0
         self.bank = ModelBank(count)
         self.gone: Ints = np.zeros(0, np.int64)  # sensors that their publisher says it no longer reads
-        self.suspect: Flags = np.ones(count, np.bool_)  # an update of theirs may have been lost
-        self.lacking: Flags = np.zeros(count, np.bool_)  # their states are to be asked for
-        self.lacks = False  # some of them may be
+        self.ledger.restart(count)
+        self.lacks = False  # states are to be asked for
+        self.unsure = True  # of some sensors, for all that is known
         self.sure: Flags = np.zeros(count, np.bool_)  # their states are known, to the last update
+        self._told_in: Ints = np.full(count, -1, np.int64)  # the message with the newest update of each
         self.clock = Clock()
         self.heard_at = self._latest_s = -math.inf
-        self._numbering.restart()
         self.begun_anew()
 
     def begun_anew(self) -> None:
@@ -137,12 +124,12 @@ class Stream:
     @property
     def number(self) -> int:
         """Of the last message."""
-        return ((self._numbering.next or 0) - 1) % WRAP
+        return ((self.ledger.numbering.next or 0) - 1) % WRAP
 
     @property
     def missed(self) -> int:
         """Messages that never came, by their numbers."""
-        return self._numbering.missed
+        return self.ledger.numbering.missed
 
     def settle(self, subscriptions: list[Subscription]) -> list[tuple[str, str, str]]:
         """These are the subscriptions that bring it to somebody; returns whose wishes it newly turns out not to meet.
@@ -159,6 +146,8 @@ class Stream:
             self.loads.gone(gone)
         self.moved = True
         self._clients = clients
+        connections = [one.session.connection for one in subscriptions]
+        self.lossy = any(one is not None and one.gate is not None for one in connections)
         self.asked = {session: one for session, one in self.asked.items() if session.client_id in clients}
         return [(*who, why) for who, why in self.mismatches.items() if who not in before]
 
@@ -189,9 +178,9 @@ class Stream:
         if self.clock.theirs(now) - batch.time_s > MOST_BEHIND_S:
             self.clock = Clock()
         self.clock.heard(batch.time_s, now)
-        lost, self._late = self._numbering.take(batch)
-        if lost:
-            self._lose()
+        self._late = self.ledger.take(batch)
+        if not self._is_calm(batch):
+            self._doubt_others(batch.updates.sensor)
         if not self._late:
             self._take_word(batch)
         return batch
@@ -202,14 +191,38 @@ class Stream:
         if batch.boot != self.boot == self.offer.boot and (batch.boot in self._former or batch.time_s < self._latest_s):
             raise UpdateError("this message is of a life before this one; leave it out")
 
-    def _lose(self) -> None:
-        """Something was lost: who depends on it is to know."""
-        self.suspect |= self.bank.sequence > 0
-        self.sure[self.suspect] = False
-        self.lacking |= self.bank.sequence > 0
-        self.lacks = True
+    def _is_calm(self, batch: Batch) -> bool:
+        """Whether nothing is missing, but for what is in this message."""
+        trail = batch.trail
+        if self.unsure or not self.ledger.settled:
+            return False
+        return trail is None or bool((self.bank.sequence[trail.sensor] >= trail.sequence).all())
+
+    def _doubt_others(self, but: Ints) -> None:
+        """See which sensors are known for sure, but for some of which there are updates to take."""
+        if self.offer.discrete:
+            return
+        lacking = self.ledger.lacking(self.bank)
+        others = np.setdiff1d(self.bank.all, but)
+        self.unsure = False
+        self._mark(others, lacking[others])
+
+    def look_again(self) -> None:
+        """See whether anything is still missing, now that updates have been taken."""
+        if self.unsure:
+            self._doubt_others(NOBODY)
+
+    def _mark(self, sensors: Ints, lacking: Flags) -> None:
+        """These are known for sure, or lack something; who depends on one of which that has changed is to know."""
+        sure, before = (self.bank.sequence[sensors] > 0) & ~lacking, self.sure[sensors]
+        self.sure[sensors] = sure
+        if lacking.any():
+            self.unsure = self.lacks = True
         for coarser in self.coarse.values():
-            coarser.alarm()
+            if (before & ~sure).any():
+                coarser.alarm()
+            if (sure & ~before).any():
+                coarser.look_anew()
 
     def _take_word(self, batch: Batch) -> None:
         """What the latest message says of the stream as a whole."""
@@ -223,28 +236,42 @@ class Stream:
             for coarser in self.coarse.values():
                 coarser.unsaid = True
 
-    def follow(self, updates: Updates) -> Iterator[Updates]:
-        """Take updates in, those of one sensor one after the other; what was taken, each time."""
+    def follow(self, updates: Updates, number: int) -> Iterator[Updates]:
+        """Take a message's updates in, those of one sensor one after the other; what was taken, each time."""
         if self.offer.discrete or not len(updates):
             return
         for layer in _layers(updates):
             first = (self.bank.sequence[layer.sensor] == 0) & ~layer.whole
-            self.lacking[layer.sensor[first]] = True
             part = layer.pick(~first) if first.any() else layer
             newer = part.sequence > self.bank.sequence[part.sensor]
             try:
                 self.bank.apply(part)
             except UpdateError:  # its time goes back: somebody else's, or a clock that was set
                 self.unreadable += 1
-                self._lose()
+                self.ledger.doubt()
+                self._doubt_others(NOBODY)
             else:
-                last = (part.sequence == self.bank.sequence[part.sensor]) & self.bank.in_step[part.sensor]
-                self.suspect[part.sensor[newer if self._late else last]] = self._late
-            self.sure[part.sensor] = self.bank.in_step[part.sensor] & ~self.suspect[part.sensor]
-            self.lacking[part.sensor] = ~self.sure[part.sensor]
-            self.lacks = self.lacks or bool(self.lacking[layer.sensor].any())
+                self._told_in[part.sensor[newer]] = number
+                self._mark(layer.sensor, self._lacking_of(layer.sensor))
             self.updates += len(part)
             yield part
+
+    def _lacking_of(self, sensors: Ints) -> Flags:
+        """Whether sensors lack something, just after updates of theirs; more of the newest message may be to come."""
+        behind = self.bank.sequence[sensors] < self.ledger.latest[sensors]
+        unknown = self.bank.sequence[sensors] == 0
+        return self.ledger.open[sensors] | ~self.bank.in_step[sensors] | (behind if self._late else unknown)
+
+    def wanted(self, asked: Resync) -> Ints:
+        """The sensors whose states somebody asks for who gets the stream as it is."""
+        return self.named(asked, told_among(self._told_in, asked.batches or ()))
+
+    def named(self, asked: Resync, told: Ints) -> Ints:
+        """The sensors whose states are asked for, by name or as told in messages that were missed."""
+        if asked.everything:
+            return self.bank.all
+        named = np.array(asked.sensors or (), np.int64)
+        return np.union1d(named[named < len(self)], told)
 
     def whole(self, sensors: Ints) -> Updates:
         """The states of some sensors, as far as they are known for sure."""

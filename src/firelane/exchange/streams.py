@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from firelane.arrays import Ints
 from firelane.exchange.coarser import LEAST_BYTES, SPARE_BYTES, Coarser
 from firelane.exchange.message import Message, without_length
@@ -21,7 +23,7 @@ from firelane.exchange.stream import Split, Stream
 from firelane.exchange.traffic import Seen
 from firelane.mqtt import TopicTree
 from firelane.mqtt.properties import write_properties
-from firelane.sense.offer import Offer, OfferError
+from firelane.sense.offer import Offer, OfferError, Resync
 from firelane.sense.updates import Updates
 from firelane.sense.wire import CONTENT_TYPE, Batch, encode, portions
 
@@ -99,7 +101,7 @@ class Streams:
         self.ready = True
         for name, stream in self.followed.items():
             self._broker.routes.set_apart(name)
-            stream.lacking[:] = stream.lacks = True
+            stream.lacks = True
 
     def end(self, topic: str) -> None:
         """A stream is no more."""
@@ -167,23 +169,48 @@ class Streams:
         stream.speaker, stream.qos = message.publisher, message.qos
         if stream.owner is None and message.publisher is not None and batch is not None:
             stream.owner = message.publisher.client_id
-        split = self.split(stream, route, now)
+        split, left = self._split(stream, route)
         if batch is not None:
             self._take(stream, batch, split.coarse, now)
+        self._tell_all(stream, left, now)
+        if stream.lossy and batch is not None and len(batch.updates) and not batch.discrete:
+            return self._in_portions(stream, split.direct, batch, len(message.payload), now)
         return split.direct
 
-    def split(self, stream: Stream, route: Route, now: float) -> Split:
-        """Who gets a stream as it is and who does not, as of now."""
-        split = stream.split
+    def _in_portions(self, stream: Stream, direct: Route, batch: Batch, size_bytes: int, now: float) -> Route:
+        """Tell those who cannot take a message as large as this the states that it is about; returns the others."""
+        small = [
+            copy
+            for copy in direct.copies
+            if copy.session.connection is not None
+            and copy.session.connection.gate is not None
+            and copy.session.connection.gate.most_bytes < size_bytes
+        ]
+        for copy in small:
+            self.tell(stream, copy, stream.whole(np.unique(batch.updates.sensor)), now)
+        if not small:
+            return direct
+        return Route(direct.text, direct.seen, tuple(one for one in direct.copies if one not in small), direct.groups)
+
+    def split(self, stream: Stream, route: Route, now: float) -> None:
+        """See who gets a stream as it is and who does not, as of now."""
+        _, left = self._split(stream, route)
+        self._tell_all(stream, left, now)
+
+    def _split(self, stream: Stream, route: Route) -> tuple[Split, list[Copy]]:
+        """How a stream is split up, and who no longer gets one of its own."""
+        split, left = stream.split, list[Copy]()
         if split is None or split.route is not route or split.delta != stream.delta:
             if split is None or split.route is not route:
                 self._settle(stream)
             left = split_up(self, stream, route)
             split = stream.split
             assert split is not None
-            for copy in left:
-                self.tell(stream, copy, stream.whole(stream.bank.all), now)
-        return split
+        return split, left
+
+    def _tell_all(self, stream: Stream, copies: list[Copy], now: float) -> None:
+        for copy in copies:
+            self.tell(stream, copy, stream.whole(stream.bank.all), now)
 
     def _settle(self, stream: Stream) -> None:
         """Those who subscribe to a stream, or their needs, have changed."""
@@ -193,12 +220,13 @@ class Streams:
             self.tell_once(f"{client_id} {topic_filter}", line)
 
     def _take(self, stream: Stream, batch: Batch, coarse: list[Coarser], now: float) -> None:
-        for part in stream.follow(batch.updates):
+        for part in stream.follow(batch.updates, batch.number):
             for coarser in coarse:
                 if self._there(coarser):
                     before = coarser.suppressed
                     self._tell_anew(coarser, coarser.take(part, batch.time_s), batch.time_s, now)
                     self._count(coarser, coarser.suppressed - before)
+        stream.look_again()
         for coarser in coarse:
             if coarser.owes and self._there(coarser):
                 self._tell_anew(coarser, coarser.due(batch.time_s), batch.time_s, now)
@@ -231,14 +259,22 @@ class Streams:
     # ---- what is told
 
     def _tell_anew(
-        self, coarser: Coarser, updates: Updates, time_s: float, now: float, *, heartbeat: bool = False
+        self,
+        coarser: Coarser,
+        updates: Updates,
+        time_s: float,
+        now: float,
+        *,
+        heartbeat: bool = False,
+        again: bool = False,
     ) -> None:
         """Send a session updates of its own stream, if there are any, or it is time for a word."""
         if not (len(updates) or heartbeat or coarser.owes):
             return
         assert coarser.copy is not None
         most_bytes = self._most_bytes(coarser.copy, coarser.stream)
-        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=heartbeat or coarser.owes):
+        beat = heartbeat or coarser.owes
+        for payload in coarser.payloads(updates, time_s, most_bytes, heartbeat=beat, again=again):
             self._deliver(coarser.stream, payload, coarser.route, now)
         coarser.sent_at = now
 
@@ -250,9 +286,16 @@ class Streams:
             number, count = stream.number, len(stream)
             batch = Batch(
                 boot=stream.boot, number=number, sensors=count, time_s=time_s, delta=stream.delta, updates=part,
-                repeat=True,
+                total=stream.ledger.total, repeat=True,
             )  # fmt: skip
             self._deliver(stream, encode(batch), route, now)
+
+    def wanted(self, stream: Stream, copy: Copy, asked: Resync) -> Ints:
+        """The sensors whose states a session asks for, by the messages of the stream as it gets it."""
+        coarser = stream.coarse.get(copy.session)
+        if coarser is None:
+            return stream.wanted(asked)
+        return stream.named(asked, coarser.told.among(asked.batches or ()))
 
     def answer(self, stream: Stream, copy: Copy, sensors: Ints, now: float) -> None:
         """Tell a session again what it lacks; what is not known here either is asked for."""
@@ -260,9 +303,8 @@ class Streams:
         if coarser is None:
             self.tell(stream, copy, stream.whole(sensors), now)
         elif self._there(coarser):
-            again = coarser.recoding.bank.whole(sensors[stream.sure[sensors]])
-            self._tell_anew(coarser, again, stream.clock.theirs(now), now)
-        stream.lacking[sensors] |= ~stream.sure[sensors]
+            states = coarser.recoding.bank.whole(sensors[stream.sure[sensors]])
+            self._tell_anew(coarser, states, stream.clock.theirs(now), now, again=True)
         stream.lacks = True
 
     def _deliver(self, stream: Stream, payload: bytes, route: Route, now: float) -> None:

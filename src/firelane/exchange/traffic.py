@@ -24,6 +24,7 @@ SEEN_BYTES = 400
 LEAST_LOOK_S = 0.5
 MEMORY_S = 10.0  # how long what happened counts
 LEAST_HZ = 1e-3  # less is silence
+UNSETTLED = 0.02  # of all bytes, whose topics may have changed
 
 COUNTED = ("published", "bytes", "squares")
 # What the totals were at the last look, how many looks there were, and what is known from them.
@@ -60,6 +61,7 @@ class Traffic:
         self._unseen: set[bytes] = set()  # some of those for which there was no room
         self._bytes = 0
         self._looked_at: float | None = None
+        self.unsettled = False  # much of it may have changed, which the next look will tell
 
     def of(self, topic: bytes, name: str) -> Seen:
         """The totals of a topic."""
@@ -124,16 +126,25 @@ class Traffic:
         known["latest_hz"] = came["published"] / elapsed_s
         weight = 1 - math.exp(-elapsed_s / MEMORY_S)
         chance = np.maximum(known["rate"]["value"], 1 / elapsed_s) / elapsed_s
-        look(known["rate"], np.arange(len(known)), known["latest_hz"], chance, weight)
+        new_chance = np.maximum(known["latest_hz"], 1 / elapsed_s) / elapsed_s
+        look(known["rate"], np.arange(len(known)), known["latest_hz"], chance, weight, new_chance)
         self._look_at_sizes(came, weight)
+        load = known["rate"]["value"] * known["size"]["value"]
+        doubted = known["rate"]["doubted"] | known["size"]["doubted"]
+        self.unsettled = bool(load[doubted].sum() > UNSETTLED * load.sum())
 
     def _look_at_sizes(self, came: dict[str, Floats], weight: float) -> None:
         known, which = self._known, np.flatnonzero(came["published"])
         count = came["published"][which]
-        squares, before = came["squares"][which] / count, known["mean_square"][which]
-        known["mean_square"][which] = mixed = np.where(before, before + weight * (squares - before), squares)
-        noise = _variance_bytes2(known[which]) / count
-        changed = look(known["size"], which, came["bytes"][which] / count, noise, weight)
+        sizes, squares, before = (
+            came["bytes"][which] / count,
+            came["squares"][which] / count,
+            known["mean_square"][which],
+        )
+        noise = _variance_bytes2(known[which]) / count  # as it was: what has changed would hide itself
+        new_noise = np.maximum(noise, (squares - sizes**2) / count)
+        changed = look(known["size"], which, sizes, noise, weight, new_noise)
+        mixed = np.where(before, before + weight * (squares - before), squares)
         known["mean_square"][which] = np.where(changed, squares, mixed)
 
 

@@ -16,8 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from firelane.errors import FirelaneError
+from firelane.sense.numbering import MOST_GAPS
 from firelane.sense.trace import LEAST_DELTA, MOST_VALUE
-from firelane.sense.wire import MOST_SENSORS
+from firelane.sense.wire import MOST_SENSORS, WRAP
 
 ROOT = "$sense/"
 OFFER, GRANT, LOAD, RESYNC = (ROOT + word for word in ("offer/", "grant/", "load/", "resync/"))
@@ -26,6 +27,7 @@ MOST_BYTES = 8_000_000  # of an offer: names of sensors
 FORMAT = 1
 
 _OPEN: ConfigDict = {"extra": "ignore"}  # what later releases add is no error
+_Number = Annotated[int, Field(ge=0, lt=WRAP)]  # of a message
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 _Precision = Annotated[float, Field(ge=LEAST_DELTA, le=MOST_VALUE)]
@@ -92,6 +94,7 @@ class Grant:
     tolerance: _Precision | None = None
     load: _Share | None = None
     subscribers: Annotated[int, Field(ge=0)] = 0
+    lossy: bool = False  # some of them may lose messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +108,25 @@ class LoadSignal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resync:
-    """What a subscriber lacks: the whole state of these sensors, or of all."""
+    """What a subscriber lacks: states of these sensors, and those told in messages that it missed; or all states."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _OPEN
 
     sensors: (
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_SENSORS)], ...], Field(max_length=MOST_SENSORS)] | None
     ) = None
+    batches: Annotated[tuple[tuple[_Number, _Number], ...], Field(max_length=MOST_GAPS)] | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether all states are asked for."""
+        return self.sensors is None and self.batches is None
+
+    @property
+    def named(self) -> int:
+        """How many sensors and messages are named; more than there are, if everything is asked for."""
+        messages = sum((last - first) % WRAP + 1 for first, last in self.batches or ())
+        return WRAP if self.everything else len(self.sensors or ()) + messages
 
 
 _KINDS: dict[type[Any], TypeAdapter[Any]] = {one: TypeAdapter(one) for one in (Offer, Grant, LoadSignal, Resync)}

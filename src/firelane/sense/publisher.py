@@ -48,6 +48,7 @@ HEARTBEAT_S = 10.0
 PACKET_BYTES = 100  # on the wire beside a message's payload: its topic and headers, near enough
 LEAVE_S = 1.0  # that a goodbye may take
 ANSWER_EVERY_S = 1.0  # who lacks the state is told no more often, all together
+FEW, FEW_EVERY_S = 64, 0.25  # unless it is of so many sensors
 
 
 Send = Callable[[str, bytes], Awaitable[None]]
@@ -94,18 +95,30 @@ class PublishedStream:
         made: list[bytes] = []
         if not self.sending.offer.discrete:
             made += self.sending.set_delta(now, self.gamma_share * delta_in_force(self.sending.offer, self.grant))
-        if self._lacking != set() and now >= self._answered_at + ANSWER_EVERY_S:
+        self.sending.trail(self.grant is not None and self.grant.lossy)
+        if self.is_asked and now >= self._answered_at + self._pause_s:
             wanted = None if self._lacking is None else np.array(sorted(self._lacking), np.int64)
             made += self.sending.whole(now, wanted)
             self._lacking, self._answered_at = set(), now
         return made + self.sending.beat(now)
 
-    def lacks(self, sensors: Sequence[int] | None) -> None:
-        """Somebody lacks the state of these sensors, or of all."""
-        if sensors is None or self._lacking is None:
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody lacks states and is to be told them."""
+        return self._lacking != set()
+
+    @property
+    def _pause_s(self) -> float:
+        few = self._lacking is not None and len(self._lacking) <= FEW
+        return FEW_EVERY_S if few else ANSWER_EVERY_S
+
+    def lacks(self, asked: Resync) -> None:
+        """Somebody lacks states."""
+        wanted = self.sending.wanted(asked)
+        if wanted is None or self._lacking is None:
             self._lacking = None
         else:
-            self._lacking |= {one for one in sensors if one < len(self.sending.offer.sensors)}
+            self._lacking |= set(wanted.tolist())
 
 
 class SensorPublisher:
@@ -236,12 +249,14 @@ class SensorPublisher:
                     await self._messenger.publish(
                         OFFER + stream.topic, to_json(stream.sending.offer), qos=1, retain=True
                     )
-                    stream.lacks(None)
+                    stream.lacks(Resync())
                 await stream.tend(self._clock())
             self._anew = False
             pause_s = min((one.sending.offer.heartbeat_s / 4 for one in self.streams.values()), default=ANSWER_EVERY_S)
             if self.control is not None:
                 pause_s = min(pause_s, self.control.period_s / 20)
+            if any(one.is_asked for one in self.streams.values()):
+                pause_s = min(pause_s, FEW_EVERY_S)
             self._wake.clear()
             try:
                 async with asyncio.timeout(min(pause_s, self._look_every_s)):
@@ -267,7 +282,7 @@ class SensorPublisher:
         stream = self.streams.get(topic.removeprefix(RESYNC))
         try:
             if stream is not None:
-                stream.lacks(from_json(Resync, payload).sensors)
+                stream.lacks(from_json(Resync, payload))
                 self._wake.set()
         except OfferError as problem:
             self._tell(f"{topic}: {problem}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from firelane.arrays import Flags, Floats, Ints
 from firelane.sense.bank import ModelBank
-from firelane.sense.numbering import Numbering
+from firelane.sense.ledger import Ledger
 from firelane.sense.offer import Offer
 from firelane.sense.state import KALMAN, SLOPE, TIME
 from firelane.sense.updates import UpdateError, Updates
@@ -77,7 +77,7 @@ class ReceivingStream:
         self.refused = 0  # messages that made no sense
         self.outdated = 0  # messages of a boot that was over when they came
         self._history = history
-        self._numbering = Numbering()
+        self.ledger = Ledger()
         self._ended: deque[int] = deque(maxlen=FORMER)  # boots of offers that others have replaced
         self._former: deque[int] = deque(maxlen=FORMER)  # boots that others have followed
         self._latest_s = -math.inf  # when the latest message of this boot was made, by the publisher's clock
@@ -89,7 +89,7 @@ class ReceivingStream:
 
     def _begin(self, sensors: int) -> None:
         self.bank = ModelBank(sensors)
-        self.suspect: Flags = np.ones(sensors, np.bool_)  # an update of theirs may have been lost
+        self.ledger.restart(sensors)
         self.gone: Flags = np.zeros(sensors, np.bool_)
         self.told: Ints = np.zeros(sensors, np.int64)  # updates taken of each
         self._past: Floats = np.zeros((self._history, sensors, 2))  # time and value, in a ring that fills as needed
@@ -113,13 +113,17 @@ class ReceivingStream:
         if self.boot is not None and self.boot != boot:
             self._former.append(self.boot)
         self.boot, self.clock, self._latest_s = boot, Clock(), -math.inf
-        self._numbering.restart()
         self._begin(sensors)
 
     @property
     def missed(self) -> int:
         """Messages that never came, by their numbers."""
-        return self._numbering.missed
+        return self.ledger.numbering.missed
+
+    @property
+    def suspect(self) -> Flags:
+        """The sensors of which an update may have been lost."""
+        return self.ledger.suspect(self.bank)
 
     @property
     def heartbeat_s(self) -> float:
@@ -139,15 +143,13 @@ class ReceivingStream:
         except UpdateError:
             self.refused += 1
             raise
-        lost, late = self._numbering.take(batch)
-        if lost:
-            self.suspect |= self.bank.sequence > 0
+        late = self.ledger.take(batch)
         self.messages += 1
         self.clock.heard(batch.time_s, now)
         self._heard_s, self._latest_s = now, max(self._latest_s, batch.time_s)
         if not late:
             self._take_word(batch)
-        return self._follow(batch.updates, late=late, discrete=batch.discrete)
+        return self._follow(batch.updates, discrete=batch.discrete)
 
     def _is_outdated(self, batch: Batch) -> bool:
         """Whether a message is of a publisher's life before this one, or was told before the stream was told anew."""
@@ -163,7 +165,7 @@ class ReceivingStream:
             self.gone[:] = False
         self.gone[batch.gone] = True
 
-    def _follow(self, updates: Updates, *, late: bool, discrete: bool) -> Updates:
+    def _follow(self, updates: Updates, *, discrete: bool) -> Updates:
         bank = self.bank
         first = bank.sequence[updates.sensor] == 0
         usable = updates.pick(~first | updates.whole)
@@ -171,17 +173,11 @@ class ReceivingStream:
         try:
             bank.apply(usable)
         except UpdateError:  # its time goes back: somebody else's, or a clock that was set
-            self.suspect[updates.sensor] = True
             self.refused += 1
             raise
         if discrete:  # one reading says it all
             bank.in_step[usable.sensor] = True
         new = usable.pick(usable.sequence > before[usable.sensor])
-        if late:
-            self.suspect[new.sensor] = True  # who knows what was in those that overtook it
-        else:
-            last = usable.sequence == bank.sequence[usable.sensor]
-            self.suspect[usable.sensor[last & bank.in_step[usable.sensor]]] = False
         self.gone[new.sensor] = False
         self.updates += len(new)
         place = self.told[new.sensor] % self._history
@@ -191,8 +187,8 @@ class ReceivingStream:
         return new
 
     def missing(self) -> Ints:
-        """The sensors whose state is to be asked for: nothing is known of them, or something was lost."""
-        return np.flatnonzero((self.bank.sequence == 0) | ~self.bank.in_step | self.suspect)
+        """The sensors whose state is to be asked for, as something of them was lost, or may have been."""
+        return np.flatnonzero(self.ledger.lacking(self.bank))
 
     def read(self, now: float, sensors: Ints | None = None) -> Readings:
         """What sensors (all by default) read now, without asking anybody."""

@@ -16,9 +16,10 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.errors import FirelaneError
 from firelane.sense.bank import AUTO, EVERY, SendingBank
-from firelane.sense.offer import Offer
+from firelane.sense.offer import Offer, Resync
+from firelane.sense.told import Told
 from firelane.sense.updates import Updates
-from firelane.sense.wire import WRAP, Batch, encode, gone_portions, portions
+from firelane.sense.wire import gone_portions, portions
 
 MOST_BYTES = 60_000  # of a message, unless its transport takes less
 HEALED_IN = 12  # heartbeats, until every sensor's whole state was told again
@@ -36,7 +37,8 @@ class SendingStream:
         self._heal = heal
         count = len(offer.sensors)
         self._sending = SendingBank(count, delta=offer.precision or 1.0, model=EVERY if offer.discrete else model)
-        self._number = 0
+        self._told = Told(count)
+        self._told.trailing = heal
         self._turn = 0
         self._between_s: Floats = np.zeros(count)  # readings of each, lately
         self._beat_at = -math.inf
@@ -74,7 +76,7 @@ class SendingStream:
         self._beat_at = time_s + self.offer.heartbeat_s
         made: list[bytes] = []
         for gone in gone_portions(self._gone(time_s), self.most_bytes):
-            made += self._messages(self._sending.bank.whole(NOBODY), time_s, heartbeat=not made, gone=gone)
+            made += self._messages(self._nothing, time_s, heartbeat=not made, gone=gone)
         if self._heal:
             made += self.whole(time_s, self._next_few())
         return made
@@ -83,7 +85,18 @@ class SendingStream:
         """The whole state of some sensors (all by default) again, for who lacks it."""
         known = np.flatnonzero(self._sending.bank.sequence)
         wanted = known if sensors is None else np.intersect1d(sensors, known)
-        return self._messages(self._sending.bank.whole(wanted), time_s) if len(wanted) else []
+        return self._messages(self._sending.bank.whole(wanted), time_s, again=True) if len(wanted) else []
+
+    def wanted(self, asked: Resync) -> Ints | None:
+        """The sensors whose states somebody asks for; None: of all."""
+        if asked.everything:
+            return None
+        named = np.array(asked.sensors or (), np.int64)
+        return np.union1d(named[named < len(self.offer.sensors)], self._told.among(asked.batches or ()))
+
+    def trail(self, wanted: bool) -> None:
+        """Whether messages say which updates went in the last ones before, as they may get lost; or do so anyway."""
+        self._told.trailing = wanted or self._heal
 
     def set_delta(self, time_s: float, delta: float) -> list[bytes]:
         """Another precision from now on; who subscribes is told at once.
@@ -95,11 +108,15 @@ class SendingStream:
         if delta == self.delta:
             return []
         self._sending.delta = delta
-        missed = self._sending.tightened() if delta < self.delta else self._sending.bank.whole(NOBODY)
+        missed = self._sending.tightened() if delta < self.delta else self._nothing
         self.sent += len(missed)
         made = self._messages(missed, time_s) if len(missed) else []
         self.delta = delta
-        return made + self._messages(self._sending.bank.whole(NOBODY), time_s)
+        return made + self._messages(self._nothing, time_s)
+
+    @property
+    def _nothing(self) -> Updates:
+        return self._sending.bank.whole(NOBODY)
 
     def _next_few(self) -> Ints:
         """Whose turn it is to be told whole."""
@@ -120,25 +137,26 @@ class SendingStream:
         updates: Updates,
         time_s: float,
         *,
+        again: bool = False,
         heartbeat: bool = False,
         gone: Ints = NOBODY,
         most_bytes: int | None = None,
     ) -> list[bytes]:
-        made = []
-        for part in portions(updates, most_bytes or self.most_bytes):
-            batch = Batch(
+        if not again:
+            self._told.count(updates)
+        made = [
+            self._told.encoded(
+                part,
+                again=again,
                 boot=self.offer.boot,
-                number=self._number,
-                sensors=len(self.offer.sensors),
                 time_s=time_s,
                 delta=self.delta,
-                updates=part,
                 heartbeat=heartbeat,
                 discrete=self.offer.discrete,
                 gone=gone,
             )
-            self._number = (self._number + 1) % WRAP
-            made.append(encode(batch))
+            for part in portions(updates, most_bytes or self.most_bytes)
+        ]
         self.messages += len(made)
         self.bytes += sum(map(len, made))
         return made

@@ -22,6 +22,7 @@ import numpy as np
 from firelane.arrays import Floats
 from firelane.errors import plainly
 from firelane.mqtt import plain_topics
+from firelane.sense.asking import Asker
 from firelane.sense.occupancy import OccupancyPredictor
 from firelane.sense.offer import (
     LOAD,
@@ -45,7 +46,6 @@ BUFFER = 10_000  # messages that wait to be taken in
 MOST_STREAMS = 10_000
 MOST_SENSORS = 1_000_000  # of all streams together
 LEAVE_S = 1.0  # that a goodbye may take
-ASK_AFTER_S, ASK_AGAIN_S, LONGEST_ASK_S = 0.2, 1.0, 30.0  # what is missing may be under way
 LOOK_EVERY_S = 0.1
 AT_ONCE = 100  # messages, before others have their turn
 
@@ -73,7 +73,7 @@ class FollowedStream(ReceivingStream):
         self._now = clock
         self._numbers: dict[str, int] = {}
         self.incompatible = ""  # why the offer does not meet what was asked for, if so
-        self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
+        self._asker = Asker()
 
     def _admit(self, sensors: int) -> None:
         if sensors - len(self) > self._room():
@@ -118,19 +118,7 @@ class FollowedStream(ReceivingStream):
 
     def to_ask(self, now: float) -> Resync | None:
         """What to ask for now, if anything is missing and it has been for a while."""
-        missing = self.missing()
-        if not len(missing):
-            self._ask_at, self._pause_s, self._lacked = math.inf, ASK_AFTER_S, 0
-            return None
-        if self._ask_at == math.inf:
-            self._ask_at = now + self._pause_s
-        if now < self._ask_at:
-            return None
-        helped = len(missing) < self._lacked  # then it is worth asking again soon
-        self._lacked = len(missing)
-        self._pause_s = ASK_AGAIN_S if helped else min(max(ASK_AGAIN_S, 2 * self._pause_s), LONGEST_ASK_S)
-        self._ask_at = now + self._pause_s
-        return Resync() if len(missing) == len(self) else Resync(sensors=tuple(missing.tolist()))
+        return self._asker.to_ask(self.ledger, self.bank, now)
 
 
 class SensorSubscriber:

@@ -110,6 +110,7 @@ def report(run):
 def test_what_was_required_holds_again_within_seconds_of_every_change(tmp_path):
     run = lived(tmp_path, seed=1)
     print(report(run))
+    (tmp_path / "decisions.json").write_text(json.dumps(run.decisions, indent=1))
     draw(run, tmp_path / "changes.png")
     print(tmp_path / "changes.png")
     best = run.seconds["real-time"]

@@ -22,6 +22,7 @@ from firelane.client import Client
 from firelane.datagrams import DatagramClient
 from firelane.reproduce.rdds.fires import load_fires, names_of, sensors
 from firelane.reproduce.rdds.worker import Results, serve
+from firelane.sense.offer import Resync
 from firelane.sense.publisher import SensorPublisher
 from firelane.sense.subscriber import SensorSubscriber
 
@@ -108,7 +109,7 @@ async def speak(run: Crossed) -> Results:
         row = math.ceil(time.monotonic() / run.interval_s)
         for before in range(row - WARM_ROWS, row):
             stream.sending.observe(float(end.at(before)[0]) * end.speed, end.sensors.read(before))
-        stream.lacks(None)
+        stream.lacks(Resync())
         counted = None
         while row < end.first_row + run.rows:
             if row >= end.first_row and counted is None:

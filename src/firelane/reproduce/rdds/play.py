@@ -21,6 +21,7 @@ from pathlib import Path
 
 from firelane.reproduce.rdds.fires import Fires, Sensors, names_of, sensors
 from firelane.sense.bank import AUTO, EVERY
+from firelane.sense.offer import Resync
 from firelane.sense.publisher import PublishedStream, SensorPublisher
 
 TOPICS = "fire/#"
@@ -131,7 +132,7 @@ class Firefighter:
         row = self._next_row()
         for before in range(row - (1 if self.setting.model == PLAIN else WARM_ROWS), row):
             stream.sending.observe(self._at(before) * self.speed, chosen.read(before))
-        stream.lacks(None)
+        stream.lacks(Resync())
         self.parts.append(Part(stream=stream, sensors=chosen, first_row=row))
 
     async def withdraw(self, publisher: SensorPublisher) -> None:
