@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from kazoo.client import KazooClient
@@ -23,10 +23,17 @@ def run(story):
     asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
 
 
+def _is(true):
+    try:
+        return true()
+    except KeyError:  # it is not even there
+        return False
+
+
 async def until(true, patience_s=PATIENCE_S):
     """Wait until something is true."""
     end = time.monotonic() + patience_s
-    while not true():
+    while not _is(true):
         assert time.monotonic() < end, "it has not become true"
         await asyncio.sleep(0.01)
 
@@ -45,9 +52,10 @@ class InMemory:
         tree.expire()
         tree.resume()
 
-    async def drop(self, tree):
+    @asynccontextmanager
+    async def dropped(self, tree):
         tree.suspend()
-        await asyncio.sleep(0)
+        yield
         tree.resume()
 
 
@@ -71,11 +79,14 @@ class OnZookeeper:
         other.close()
         await until(lambda: tree.session != session and tree.state is TreeState.CONNECTED)
 
-    async def drop(self, tree):
+    @asynccontextmanager
+    async def dropped(self, tree):
+        """It connects again by itself, soon."""
         states = []
         tree.on_state(states.append)
         with suppress(OSError):
             tree._client._connection._socket.shutdown(socket.SHUT_RDWR)
+        yield
         await until(lambda: TreeState.CONNECTED in states)
 
 

@@ -1,7 +1,9 @@
 """What one broker declares, others are told: in memory and on ZooKeeper alike."""
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import pytest
 from registry_rooms import Follower, run, until
@@ -53,6 +55,14 @@ def test_only_changes_are_told(place):
             south.want(FEW)
             await until(lambda: edges.known["south"].filters == FEW)
             assert {name for changes in edges.calls[told:] for name in changes} == {"south"}
+            told = len(edges.calls)
+            await south.tree.transact(
+                [Put(path="/edges/south", data=b'{"format":1, "boot":1, "later":1}')]
+            )
+            await south.tree.transact([Put(path="/edges/north", data=b'{"format":1, "boot":9}')])
+            await until(lambda: edges.known["north"].boot == 9)
+            assert {name for changes in edges.calls[told:] for name in changes} == {"north"}
+            assert all(edges.calls[told:]), "and nobody is told of nothing"
 
     run(story())
 
@@ -122,6 +132,7 @@ def test_no_filter_is_missing_while_parts_become_more_and_fewer(place):
                 await edge.settled()
                 await until(lambda: seen and seen[-1].filters == wanted)  # noqa: B023  awaited here
             assert all(FEW.items() <= one.filters.items() for one in seen)
+            assert all(one != after for one, after in pairwise(seen)), "only changes are told"
 
     run(story())
 
@@ -190,10 +201,10 @@ def test_what_changed_while_a_connection_was_lost_is_told_afterwards(place):
             other.on_edges(edges)
             other.watch_topic("a", lambda topic, found: told.append(found))
             await until(lambda: edges.known and told)
-            dropping = asyncio.create_task(place.drop(other.tree))
-            edge.want(FEW)
-            await edge.tree.transact([Put(path="/topics/a", data=b'{"format":1,"router":"r","epoch":9}')])
-            await dropping
+            async with place.dropped(other.tree):
+                edge.want(FEW)
+                await edge.tree.transact([Put(path="/topics/a", data=b'{"format":1,"router":"r","epoch":9}')])
+                await edge.settled()
             await until(lambda: edges.known["north"].filters == FEW and told[-1] is not None)
             assert told[-1] == Assignment(router="r", epoch=9)
 
@@ -341,3 +352,26 @@ def test_a_reader_s_own_fault_is_not_wrapped(place):
 
     with pytest.raises(RegistryError, match="mine"):
         run(story())
+
+
+def test_of_two_brokers_with_one_name_the_later_stays_and_the_other_is_told(place):
+    async def story():
+        async with place.registry() as first, place.registry() as second:
+            first.announce_edge("north", 1)
+            first.want(FEW)
+            await first.settled()
+            second.announce_edge("north", 2)
+            await second.settled()
+            await place.expire(first.tree)
+            await until(lambda: first.problems)
+            assert "another broker of the same name" in str(first.problems[0])
+            own, here = await second.tree.read(["/edges/north", "/edges/north/here"])
+            assert here.owner == second.tree.session
+            assert json.loads(own.data)["boot"] == 2
+            await second.leave()
+            await first.settled()
+            assert not first.problems
+            own, here = await second.tree.read(["/edges/north", "/edges/north/here"])
+            assert json.loads(own.data)["boot"] == json.loads(here.data)["boot"] == 1
+
+    run(story())

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
-from registry_rooms import run, until
+from registry_rooms import InMemory, run, until
 
 from firelane.overlay.registry import StaleLeader
 from firelane.overlay.registry.documents import EpochDocument, read
@@ -71,13 +71,25 @@ def test_a_leader_whose_session_expired_is_told_and_may_lead_again(place):
     run(story())
 
 
+def test_a_leader_without_a_session_is_told_at_once():
+    async def story():
+        async with InMemory().registry() as registry:
+            only = Candidate(registry, "r1")
+            await until(lambda: only.leads)
+            registry.tree.expire()
+            assert not only.leads
+
+    run(story())
+
+
 def test_a_leader_that_lost_its_connection_for_a_moment_goes_on(place):
     async def story():
         async with place.registry() as registry:
             only = Candidate(registry, "r1")
             await topics_of(place, registry, ["a"])
             await until(lambda: only.leads)
-            await place.drop(registry.tree)
+            async with place.dropped(registry.tree):
+                pass
             await registry.settled()
             done = await registry.assign({"a": "r1"}, only.epoch)
             assert done.epoch == only.epoch + 1
@@ -94,6 +106,25 @@ def test_a_restarted_leader_does_not_wait_for_its_former_session(place):
             after = Candidate(now, "r1", boot=2)
             await until(lambda: after.leads)
             assert after.epoch > before.epoch
+            await until(lambda: not before.leads)
+            await asyncio.sleep(0.2)
+            assert (len(before.told), len(after.told)) == (2, 1), "they do not take it from each other for ever"
+
+    run(story())
+
+
+def test_who_has_campaigned_before_does_not_take_a_namesake_s_lead(place):
+    async def story():
+        async with AsyncExitStack() as stack:
+            async with place.registry() as other:
+                first = Candidate(other, "r9")
+                await until(lambda: first.leads)
+                registries = [await stack.enter_async_context(place.registry()) for _ in range(2)]
+                namesakes = [Candidate(registry, "r1", boot) for boot, registry in enumerate(registries)]
+                await asyncio.sleep(0.2)
+            await until(lambda: any(one.leads for one in namesakes))
+            await asyncio.sleep(0.2)
+            assert sum(len(one.told) for one in namesakes) == 1
 
     run(story())
 

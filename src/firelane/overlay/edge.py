@@ -19,7 +19,7 @@ from typing import Any
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
 from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Forward, Tell, Watch
-from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.interest import Interest, Wish, edge_of
 from firelane.overlay.local import Local
 from firelane.overlay.notes import FOR, TO, NoteError, read_note
 from firelane.overlay.owner import Assignment
@@ -74,7 +74,8 @@ class EdgeBroker:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self.registry.announce_edge(self.name, self._boot, self._locator)
-                self.registry.want({})
+                self._wishes = self._local.wishes()  # also of clients that are away: others keep messages for them
+                self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()})
                 self.registry.on_edges(self._edges_listener)
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 self._receiving = Receiving(self.name, self._boot, self._local.enter())
@@ -111,8 +112,7 @@ class EdgeBroker:
         for name, known in changes.items():
             if name == self.name:
                 continue
-            edge = None if known is None else Edge(here=known.here, filters=_wishes(known))
-            new |= self._interest.change(name, edge)
+            new |= self._interest.change(name, None if known is None else edge_of(known))
         if not self._others_known.is_set():
             self._others_known.set()
             return
@@ -249,7 +249,3 @@ def _steady(before: float | None, now: float) -> float:
 
 def _wanted(wish: Wish) -> Wanted:
     return Wanted(qos=wish.qos, keeps=wish.keeps, need=dict(wish.need) if wish.need else None)
-
-
-def _wishes(known: KnownEdge) -> dict[str, Wish]:
-    return {one: Wish(qos=wanted.qos, keeps=wanted.keeps, need=wanted.need) for one, wanted in known.filters.items()}

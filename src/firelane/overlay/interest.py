@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firelane.mqtt.tree import FilterTree
+from firelane.overlay.registry import KnownEdge
 
 MOST_REMEMBERED = 50_000  # topics
 MIN_SHARE = "min-share"
@@ -27,6 +28,12 @@ class Edge:
 
     here: bool
     filters: Mapping[str, Wish] = field(default_factory=dict)
+
+
+def edge_of(known: KnownEdge) -> Edge:
+    """An edge as the registry knows it."""
+    filters = {one: Wish(qos=wanted.qos, keeps=wanted.keeps, need=wanted.need) for one, wanted in known.filters.items()}
+    return Edge(here=known.here, filters=filters)
 
 
 class Interest:

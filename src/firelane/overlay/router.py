@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 from firelane.exchange.run import Exchange
+from firelane.overlay.interest import Interest, edge_of
 from firelane.overlay.leader_events import (
     Action,
     Assign,
@@ -34,7 +35,7 @@ from firelane.overlay.leader_events import (
     WakeAt,
 )
 from firelane.overlay.leading import Leader, Leading
-from firelane.overlay.registry import KnownRouter, Load, Registry, RegistryError, TopicState
+from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Registry, RegistryError, TopicState
 from firelane.overlay.registry.feed import Changes
 from firelane.scenario.plan import Plan
 
@@ -62,6 +63,8 @@ class RoutingBroker:
         self._boot = exchange.broker.boot & LARGEST_BOOT
         self._leader = Leader(leading or Leading())
         self._routers: dict[str, Router] = {}
+        self._topics: dict[str, TopicState] = {}
+        self._interest = Interest()
         self._wake_at = math.inf
         self._woken = asyncio.Event()
         self._due: list[Assign] = []
@@ -95,6 +98,7 @@ class RoutingBroker:
         now = monotonic()
         if elected:
             self._tell(f"this router leads, epoch {epoch}")
+            self.registry.on_edges(self._edges_listener)
             self.registry.on_topics(self._topics_listener)
             self._handle(Elected(now_s=now, epoch=epoch))
         elif self._leader.elected:
@@ -111,10 +115,28 @@ class RoutingBroker:
 
     def _topics_listener(self, changes: Changes[TopicState]) -> None:
         now = monotonic()
-        topics = {name: None if state is None else topic_of(state) for name, state in changes.items()}
+        for name, state in changes.items():
+            if state is None:
+                self._topics.pop(name, None)
+            else:
+                self._topics[name] = state
+        topics = {name: None if state is None else self._topic(name, state) for name, state in changes.items()}
         loads = {name: state.rate_hz for name, state in changes.items() if state is not None}
         self._handle(TopicsChanged(now_s=now, topics=topics))
         self._handle(LoadsReported(now_s=now, loads=loads))
+
+    def _edges_listener(self, changes: Changes[KnownEdge]) -> None:
+        """Filters with wildcards are not among a topic's own subscribers, but with their edges."""
+        for name, known in changes.items():
+            self._interest.change(name, None if known is None else edge_of(known))
+        self._handle(
+            TopicsChanged(
+                now_s=monotonic(), topics={name: self._topic(name, one) for name, one in self._topics.items()}
+            )
+        )
+
+    def _topic(self, name: str, state: TopicState) -> Topic:
+        return topic_of(name, state, self._interest)
 
     def _handle(self, event: Event) -> None:
         self._do(self._leader.handle(event))
@@ -165,6 +187,7 @@ class RoutingBroker:
                 self.registry.report(load, len(self._exchange.broker.routes.known))
 
 
-def topic_of(state: TopicState) -> Topic:
-    """A topic as leaders know it."""
-    return Topic(publishers=frozenset(state.pub), subscribers=frozenset(state.sub), assignment=state.assignment)
+def topic_of(name: str, state: TopicState, interest: Interest) -> Topic:
+    """A topic as leaders know it: those subscribe to it who have a filter that matches."""
+    wanted = {*state.sub, *interest.of(name)}
+    return Topic(publishers=frozenset(state.pub), subscribers=frozenset(wanted), assignment=state.assignment)

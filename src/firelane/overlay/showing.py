@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firelane.overlay.interest import Interest, edge_of
 from firelane.overlay.leader_events import Elected, LoadsReported, Router, RoutersChanged, TopicsChanged
 from firelane.overlay.leading import Leader, Leading
 from firelane.overlay.owner import owner
@@ -17,7 +18,9 @@ MOST_TOPICS = 1000  # shown
 def state_of(status: Status) -> dict[str, Any]:
     """As plain data."""
     routers = set(status.routers)
-    crossing = {name: one for name, one in status.topics.items() if topic_of(one).crosses}
+    interest = _interest(status)
+    known = {name: topic_of(name, one, interest) for name, one in status.topics.items()}
+    crossing = {name: one for name, one in known.items() if one.crosses}
     return {
         "registry": status.registry,
         "leader": status.leader,
@@ -33,9 +36,9 @@ def state_of(status: Status) -> dict[str, Any]:
         "topic_count": len(status.topics),
         "topics": {
             name: {
-                "publishers": sorted(one.pub),
-                "subscribers": sorted(one.sub),
-                "rate_hz": one.rate_hz,
+                "publishers": sorted(one.publishers),
+                "subscribers": sorted(one.subscribers),
+                "rate_hz": status.topics[name].rate_hz,
                 "router": owner(name, one.assignment, routers),
                 "epoch": 0 if one.assignment is None else one.assignment.epoch,
             }
@@ -47,7 +50,7 @@ def state_of(status: Status) -> dict[str, Any]:
 
 def dry_run(status: Status, leading: Leading) -> Plan:
     """What a leader with this strategy would move at its next step."""
-    leader = Leader(leading)
+    leader, interest = Leader(leading), _interest(status)
     leader.handle(
         RoutersChanged(
             now_s=0.0,
@@ -56,10 +59,19 @@ def dry_run(status: Status, leading: Leading) -> Plan:
             },
         )
     )
-    leader.handle(TopicsChanged(now_s=0.0, topics={name: topic_of(one) for name, one in status.topics.items()}))
+    leader.handle(
+        TopicsChanged(now_s=0.0, topics={name: topic_of(name, one, interest) for name, one in status.topics.items()})
+    )
     leader.handle(LoadsReported(now_s=0.0, loads={name: one.rate_hz for name, one in status.topics.items()}))
     leader.handle(Elected(now_s=0.0, epoch=max(1, status.epoch)))
     return leader.plan()
+
+
+def _interest(status: Status) -> Interest:
+    interest = Interest()
+    for name, known in status.edges.items():
+        interest.change(name, edge_of(known))
+    return interest
 
 
 def shown(status: Status) -> list[str]:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from firelane.overlay.registry.tree import Conflict, Create, Delete, Kind, Node, Operation, Put, Tree
+from firelane.overlay.registry.tree import Conflict, Create, Delete, Kind, Node, Operation, Put, RegistryError, Tree
 from firelane.overlay.registry.worker import Worker
 
 OPERATIONS_AT_ONCE = 300
@@ -40,6 +40,7 @@ class Declarations(Worker):
         self.operations = 0  # done so far
         self._alone: set[str] = set()
         self._certain: dict[str, bytes] = {}
+        self._made: set[str] = set()  # ephemeral nodes that were ours in this life
         self._due: dict[str, None] = {}
         self._connections = 0
         self._lost = False  # the connection; whether a new one was seen to
@@ -52,6 +53,7 @@ class Declarations(Worker):
             return
         if declared is None:
             self.wanted.pop(path, None)
+            self._made.discard(path)
         else:
             self.wanted[path] = declared
         self._due.pop(path, None)
@@ -106,7 +108,6 @@ class Declarations(Worker):
         for path in paths:
             self._certain.pop(path, None)
         self._due = dict.fromkeys(paths) | self._due
-        self.wake()
 
     async def _write(self, aims: Aims) -> list[str]:
         """Write what differs; the paths where that could not be done, as others wrote too."""
@@ -131,6 +132,8 @@ class Declarations(Worker):
         for path, aim in aims.items():
             if aim is not None and path not in conflicts:
                 self._certain[path] = aim.data
+                if aim.kind is Kind.EPHEMERAL:
+                    self._made.add(path)
             else:
                 self._certain.pop(path, None)
 
@@ -165,7 +168,9 @@ class Declarations(Worker):
         yield from (one for one in aim.above if there[one.path] is None and one.path not in made)
         made.update(one.path for one in aim.above)
         if node is not None and aim.kind is Kind.EPHEMERAL and node.owner != session:
-            yield Delete(path=path)  # it is of an earlier session, and would go with it
+            if path in self._made:
+                raise RegistryError(f"{path} was taken by another broker of the same name; rename or stop one of them")
+            yield Delete(path=path)  # it is of an earlier life of this broker, and would go with its session
             node = None
         if node is None and path not in made:
             yield Create(path=path, data=aim.data, kind=aim.kind)

@@ -4,7 +4,7 @@ Implements: pubsubcoord, section 2.4.1: who gets to write the leader's node firs
 Differs:    a leader takes an epoch in the same transaction, and each batch of assignments takes the next. One who
             leads no longer, and does not know it, finds another's epoch there and assigns nothing.
 Symbols:    leader znode -> /leader/holder.
-Checked by: tests/overlay/registry/test_election.py
+Checked by: tests/overlay/test_registry_election.py
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Election(Worker):
         self.leading = False
         self.epoch = 0
         self._version = 0  # of the epoch's node
+        self._new = True  # and may take over from an earlier life
         self._told = told
         self._highest = highest
         self._assigning = asyncio.Lock()
@@ -86,9 +87,11 @@ class Election(Worker):
                 return
             self._step_down()
             if holder is not None and not ours and not self._former(holder):
+                self._new = False
                 return
             try:
                 await self.tree.transact(list(self._taking(holder, last)))
+                self._new = False
             except Conflict:
                 await asyncio.sleep(0)
 
@@ -136,11 +139,14 @@ class Election(Worker):
             return None
 
     def _former(self, holder: Node) -> bool:
-        """Whether it is of an earlier life of this router, or of nobody."""
+        """Whether it is of an earlier life of this router, or of nobody.
+
+        Who has campaigned before does not ask: it would be a later life.
+        """
         if holder.owner == 0:
             return True
         try:
-            return read(LeaderDocument, holder.data, HOLDER).router == self.router
+            return self._new and read(LeaderDocument, holder.data, HOLDER).router == self.router
         except RegistryError:
             return False
 

@@ -58,8 +58,9 @@ class Feed(Generic[Known]):
         changes: Changes[Known] = {}
         for segment in segments:
             self._take(segment, changes)
-        for told in list(self._told):
-            self._call(told, changes)
+        if changes or not self.mirror.complete.is_set():
+            for told in list(self._told):
+                self._call(told, changes)
 
     def _take(self, segment: str, changes: Changes[Known]) -> None:
         group = self.mirror.groups.get(segment, {})

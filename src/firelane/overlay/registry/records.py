@@ -73,8 +73,7 @@ class EdgeRecord:
         for path in self._leaves.keys() - leaves.keys():
             self._declarations.declare(path, None)
         for path, leaf in leaves.items():
-            if self._leaves.get(path) != leaf:
-                self._declarations.declare(path, leaf)
+            self._declarations.declare(path, leaf)
         self._leaves = leaves
 
     def leave(self, *, keep: bool) -> None:

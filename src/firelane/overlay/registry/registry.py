@@ -4,7 +4,7 @@ Implements: pubsubcoord, section 2.3 and Figure 2: topics with publishers and su
 Differs:    a leaf stands for all clients of an edge and a topic, with their number; filters with wildcards are kept
             with their edge; one watch covers a whole part of the tree; after a lost session all is declared anew.
 Symbols:    endpoint -> a leaf below pub or sub, locator -> locator.
-Checked by: tests/overlay/registry/test_registry.py, tests/live/overlay/test_registry_faults.py
+Checked by: tests/overlay/test_registry.py, tests/live/overlay/test_registry_faults.py
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class Worker:
             pass  # a new connection wakes
         except RegistryError as problem:
             self.problem = problem
-            asyncio.get_running_loop().call_later(RETRY_S, self.wake)
+            await asyncio.sleep(RETRY_S)
+            self.wake()
 
     async def work(self) -> None:
         """Do what there is to do."""

@@ -1,0 +1,101 @@
+"""What happens at the worst moment: trees in memory that fail just when something is being written."""
+
+import asyncio
+
+import pytest
+from registry_rooms import run, until
+
+from firelane.overlay.registry import Disconnected, Registry, Wanted
+from firelane.overlay.registry.documents import FiltersDocument, read
+from firelane.overlay.registry.memory import MemoryStore, MemoryTree
+
+FEW = {f"site/{number}/#": Wanted(qos=1) for number in range(10)}
+
+
+class Unlucky(MemoryTree):
+    """The next transaction is followed, or replaced, by what `luck` does."""
+
+    luck = None
+
+    async def transact(self, operations):
+        luck, self.luck = self.luck, None
+        if luck != "not done":
+            await super().transact(operations)
+        if luck == "expires":
+            self.expire()
+            self.resume()
+            await asyncio.sleep(0.05)  # everything else goes on before the answer is here
+        elif luck is not None:
+            self.suspend()
+            asyncio.get_running_loop().call_later(0.05, self.resume)
+            raise Disconnected("bad luck")
+
+
+@pytest.mark.parametrize("luck", ["expires", "done", "not done"])
+def test_what_was_written_when_the_connection_was_lost_is_looked_at_again(luck):
+    async def story():
+        tree = Unlucky(MemoryStore())
+        async with Registry(tree) as edge:
+            edge.announce_edge("north", 1)
+            await edge.settled()
+            await until(lambda: tree.state.value == "connected")
+            await asyncio.sleep(0.05)
+            tree.luck = luck
+            edge.endpoints({"a": 1, "b": 2}, {})
+            await until(lambda: tree.luck is None)
+            await edge.settled()
+            here, first, second = await tree.read(["/edges/north/here", "/topics/a/pub/north", "/topics/b/pub/north"])
+            assert here.owner == first.owner == second.owner == tree.session
+
+    run(story())
+
+
+@pytest.mark.parametrize("luck", ["done", "not done"])
+def test_a_leader_that_does_not_know_whether_it_assigned_learns_it(luck):
+    async def story():
+        tree, told = Unlucky(MemoryStore()), []
+        async with Registry(tree) as router:
+            router.announce_edge("north", 1)
+            router.endpoints({"a": 1}, {})
+            await router.settled()
+            router.announce_router("r1", 1, "h:1")
+            await router.settled()
+            router.campaign(lambda *one: told.append(one))
+            await until(lambda: told)
+            tree.luck = luck
+            with pytest.raises(Disconnected):
+                await router.assign({"a": "r1"}, told[-1][1])
+            await until(lambda: tree.state.value == "connected")
+            await asyncio.sleep(0.05)
+            done = await router.assign({"a": "r2"}, told[-1][1])
+            topic = (await router.status()).topics["a"]
+            assert (topic.assignment.router, topic.assignment.epoch) == ("r2", done.epoch)
+            assert [leads for leads, _ in told] == [True] * len(told)
+
+    run(story())
+
+
+def test_no_filter_is_missing_after_any_of_the_transactions_that_change_the_parts():
+    seen = []
+
+    class Watched(MemoryTree):
+        async def transact(self, operations):
+            await super().transact(operations)
+            nodes = await self.read([f"/edges/north/filters-{part}" for part in range(200)])
+            parts = [read(FiltersDocument, node.data, "/x").filters for node in nodes if node]
+            seen.append(set().union(*parts))
+
+    async def story():
+        async with Registry(Watched(MemoryStore())) as edge:
+            edge.announce_edge("north", 1)
+            edge.want(FEW)
+            await edge.settled()
+            seen.clear()
+            for number in (3000, 30_000, 10):
+                edge.want(FEW | {f"floor/{one}/temperature/#": Wanted(qos=1) for one in range(number)})
+                await edge.settled()
+            assert len(seen) > 3, "it took several transactions"
+            assert all(FEW.keys() <= names for names in seen)
+            assert seen[-1] == FEW.keys() | {f"floor/{one}/temperature/#" for one in range(10)}
+
+    run(story())
