@@ -5,7 +5,7 @@ Implements: pubsubcoord, section 2.6.2 and Algorithm 2: endpoints are registered
 Differs:    an edge is connected to every router, so a topic can move without anybody connecting anew; what is told in
             the registry are counts and filters of the whole edge.
 Symbols:    ep -> a filter or topic of local clients, rb_locator -> locator, rb_peer_list -> the paths.
-Checked by: tests/live/overlay/test_sites.py
+Checked by: tests/overlay/test_sites.py
 """
 
 from __future__ import annotations

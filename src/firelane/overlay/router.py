@@ -6,7 +6,7 @@ Implements: pubsubcoord, section 2.6.1 and Algorithm 1.
 Differs:    edges subscribe at routers by themselves, so a router need not watch endpoints of its topics; the leader
             assigns by load as well, and again when a router dies.
 Symbols:    topic_set -> assignments, eb_peer_list -> the clients.
-Checked by: tests/live/overlay/test_sites.py
+Checked by: tests/overlay/test_sites.py
 """
 
 from __future__ import annotations

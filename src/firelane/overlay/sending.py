@@ -8,7 +8,7 @@ in order and throw away what comes twice. No clock, no I/O.
 Implements: pubsubcoord, section 2.4.3, what it leaves open: loss while a broker fails.
 Differs:    acknowledgements are end to end, from edge to edge.
 Symbols:    none of the paper's.
-Checked by: tests/overlay/test_histories.py
+Checked by: tests/overlay/test_message_histories.py
 """
 
 from __future__ import annotations
