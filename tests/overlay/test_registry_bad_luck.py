@@ -7,7 +7,8 @@ from registry_rooms import run, until
 
 from firelane.overlay.registry import Disconnected, Registry, Wanted
 from firelane.overlay.registry.documents import FiltersDocument, read
-from firelane.overlay.registry.memory import MemoryStore, MemoryTree
+from firelane.overlay.registry.memory import MemoryTree
+from firelane.overlay.registry.store import MemoryStore
 
 FEW = {f"site/{number}/#": Wanted(qos=1) for number in range(10)}
 
