@@ -11,7 +11,8 @@ from itertools import count
 from kazoo.client import KazooClient
 
 from firelane.overlay.registry import Registry, TreeState
-from firelane.overlay.registry.memory import MemoryStore, MemoryTree
+from firelane.overlay.registry.memory import MemoryTree
+from firelane.overlay.registry.store import MemoryStore
 from firelane.overlay.registry.zookeeper import ZookeeperTree
 
 PATIENCE_S = 20.0

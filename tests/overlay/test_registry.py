@@ -56,9 +56,7 @@ def test_only_changes_are_told(place):
             await until(lambda: edges.known["south"].filters == FEW)
             assert {name for changes in edges.calls[told:] for name in changes} == {"south"}
             told = len(edges.calls)
-            await south.tree.transact(
-                [Put(path="/edges/south", data=b'{"format":1, "boot":1, "later":1}')]
-            )
+            await south.tree.transact([Put(path="/edges/south", data=b'{"format":1, "boot":1, "later":1}')])
             await south.tree.transact([Put(path="/edges/north", data=b'{"format":1, "boot":9}')])
             await until(lambda: edges.known["north"].boot == 9)
             assert {name for changes in edges.calls[told:] for name in changes} == {"north"}

@@ -7,7 +7,9 @@ from registry_rooms import run, until
 
 from firelane.overlay.registry import Disconnected, Registry, Wanted
 from firelane.overlay.registry.documents import FiltersDocument, read
-from firelane.overlay.registry.memory import MemoryStore, MemoryTree
+from firelane.overlay.registry.memory import MemoryTree
+from firelane.overlay.registry.store import MemoryStore
+from firelane.overlay.registry.tree import Put
 
 FEW = {f"site/{number}/#": Wanted(qos=1) for number in range(10)}
 
@@ -97,5 +99,57 @@ def test_no_filter_is_missing_after_any_of_the_transactions_that_change_the_part
             assert len(seen) > 3, "it took several transactions"
             assert all(FEW.keys() <= names for names in seen)
             assert seen[-1] == FEW.keys() | {f"floor/{one}/temperature/#" for one in range(10)}
+
+    run(story())
+
+
+def test_nodes_that_belong_together_are_told_together_however_late_they_are_read():
+    """A tree that reads one node after another while others write."""
+
+    class Slow(MemoryTree):
+        async def read(self, paths, heard=None):
+            nodes = []
+            for path in paths:
+                await asyncio.sleep(0.0005)
+                nodes += await super().read([path], heard)
+            return nodes
+
+    async def story():
+        store, seen = MemoryStore(), []
+        async with Registry(MemoryTree(store)) as edge, Registry(Slow(store)) as other:
+            edge.announce_edge("north", 1)
+            edge.want(FEW)
+            await edge.settled()
+            other.on_edges(lambda changes: seen.extend(changes.values()))
+            await until(lambda: seen)
+            for number in (1500, 3000, 6000, 12_000, 6000, 10):
+                edge.want(FEW | {f"floor/{one}/temperature/#": Wanted(qos=1) for one in range(number)})
+                await edge.settled()
+                await asyncio.sleep(0.002)
+            await until(lambda: len(seen[-1].filters) == 20)
+            assert all(FEW.items() <= one.filters.items() for one in seen)
+
+    run(story())
+
+
+def test_what_changes_all_the_time_is_told_in_between(monkeypatch):
+    monkeypatch.setattr("firelane.overlay.registry.mirror.MOST_ROUNDS", 3)
+
+    class Restless(MemoryTree):
+        async def read(self, paths, heard=None):
+            nodes = await super().read(paths, heard)
+            (own,) = await super().read(["/edges/north"])
+            if own and any(path.startswith("/edges/") for path in paths):
+                await self.transact([Put(path="/edges/north", data=own.data + b" ")])
+            await asyncio.sleep(0)
+            return nodes
+
+    async def story():
+        store, seen = MemoryStore(), []
+        async with Registry(MemoryTree(store)) as edge, Registry(Restless(store)) as other:
+            edge.announce_edge("north", 1)
+            await edge.settled()
+            other.on_edges(seen.append)
+            await until(lambda: seen and "north" in seen[-1])
 
     run(story())

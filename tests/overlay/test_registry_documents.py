@@ -1,6 +1,8 @@
 """What nodes hold can be read again, and what cannot be read is named."""
 
 import json
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from firelane.overlay.registry.documents import (
 from firelane.overlay.registry.packing import PART_BYTES, packed, part_of, parts_for
 from firelane.overlay.registry.tree import RegistryError
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "overlay-registry.md"
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50)
 WANTED = st.builds(
     Wanted,
@@ -106,3 +109,27 @@ def test_parts_stay_small_and_their_number_does_not_flap():
 def test_filters_too_large_for_a_node_are_refused():
     with pytest.raises(RegistryError, match="bytes in one node"):
         packed({"\x01" * 60_000 + str(number): Wanted(qos=0) for number in range(4)}, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/edges/EDGE", EdgeDocument),
+        ("/edges/EDGE/here", HereDocument),
+        ("/edges/EDGE/filters-K", FiltersDocument),
+        ("/topics/TOPIC", TopicDocument),
+        ("/topics/TOPIC/pub/EDGE", EndpointDocument),
+        ("/broker/ROUTER", RouterDocument),
+        ("/leader/holder", LeaderDocument),
+        ("/epoch", EpochDocument),
+    ],
+)
+def test_every_document_is_in_the_reference_as_it_is_written(path, kind):
+    rows = [
+        line for line in REFERENCE.read_text().splitlines() if line.startswith(f"| `{path}`") and '"format"' in line
+    ]
+    (row,) = rows
+    example = row.split("`{")[1].split("}`")[0]
+    document = read(kind, f"{{{example}}}".encode(), path)
+    assert json.loads(written(document)) == json.loads(f"{{{example}}}")
+    assert all(f'"{one.name}"' in example or f"`{one.name}`" in row for one in fields(kind))

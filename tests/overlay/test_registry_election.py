@@ -71,6 +71,21 @@ def test_a_leader_whose_session_expired_is_told_and_may_lead_again(place):
     run(story())
 
 
+def test_a_router_that_leaves_leads_no_longer(place):
+    async def story():
+        async with place.registry() as first_registry, place.registry() as second_registry:
+            first = Candidate(first_registry, "r1")
+            await until(lambda: first.leads)
+            second = Candidate(second_registry, "r2")
+            await first_registry.leave()
+            await until(lambda: second.leads)
+            assert not first.leads
+            with pytest.raises(StaleLeader):
+                await first_registry.assign({}, first.epoch)
+
+    run(story())
+
+
 def test_a_leader_without_a_session_is_told_at_once():
     async def story():
         async with InMemory().registry() as registry:

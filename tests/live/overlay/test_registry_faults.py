@@ -150,6 +150,23 @@ def test_a_server_that_hangs_for_longer_than_a_session(tmp_path):
     run(story())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is how it gives up
+def test_a_client_library_that_gives_up_is_started_anew(tmp_path):
+    async def story():
+        with zookeeper(tmp_path) as server:
+            async with registry(server) as edge, registry(server) as onlooker:
+                site = Site(edge, onlooker)
+                await site.known()
+                client = edge.tree._client
+                client._connection._read_socket = None  # its thread ends with a TypeError
+                await until(lambda: edge.tree._client is not client)
+                edge.endpoints({"a": 5}, {"b": 7})
+                await site.known((5, 7))
+                assert TreeState.EXPIRED in site.states
+
+    run(story())
+
+
 class Process:
     """A router in a process of its own, which can be paused."""
 

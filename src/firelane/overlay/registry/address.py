@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from firelane.overlay.registry.memory import MemoryTree, shared_store
+from firelane.overlay.registry.memory import MemoryTree
+from firelane.overlay.registry.store import shared_store
 from firelane.overlay.registry.tree import RegistryError, Tree
 
 ROOT = "/firelane"

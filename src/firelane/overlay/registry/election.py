@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,6 +22,7 @@ from firelane.overlay.registry.tree import (
     Conflict,
     Create,
     Delete,
+    Disconnected,
     Kind,
     Node,
     Operation,
@@ -94,6 +96,13 @@ class Election(Worker):
                 self._new = False
             except Conflict:
                 await asyncio.sleep(0)
+
+    async def resign(self) -> None:
+        """Lead no longer, if this router does."""
+        if self.leading:
+            self._step_down()
+            with suppress(Conflict, Disconnected):
+                await self.tree.transact([Delete(path=HOLDER)])
 
     async def assign(self, assignments: Mapping[str, str | None], epoch: int) -> Assigned:
         """Write who routes which topics, if nobody leads with a newer epoch."""

@@ -12,6 +12,8 @@ from typing import Any
 from firelane.overlay.registry.tree import Node, RegistryError, Tree
 from firelane.overlay.registry.worker import Worker, tell
 
+MOST_ROUNDS = 100  # of reading, before what changes all the time is told in between
+
 Parse = Callable[[str, bytes], Any]  # of a path below the mirrored one; None for what is of no interest
 Group = dict[str, Any]  # the documents of one node and those below it, by the rest of their paths
 Changed = Callable[[set[str]], None]  # names of nodes right below the mirrored one
@@ -33,6 +35,8 @@ class Mirror(Worker):
         self._changed = changed
         self._data: dict[str, bytes] = {}
         self._dirty: set[str] = set()
+        self._read: dict[str, bytes | None] = {}  # and not yet taken
+        self._whole = False  # everything was
         self._stale = True
         self.wake()
 
@@ -44,23 +48,31 @@ class Mirror(Worker):
     async def work(self) -> None:
         """Read everything if need be, then what has changed."""
         if self._stale:
-            self._stale = False
-            self._dirty.clear()
-            try:
-                await self.tree.follow(self.path, self._heard)
-                found = await read_below(self.tree, self.path)
-            except RegistryError:
-                self._stale = True
-                raise
-            gone: dict[str, bytes | None] = dict.fromkeys(self._data.keys() - found.keys())
-            self.take({**gone, **found})
-            self.complete.set()
-        while self._dirty and not self._stale:
+            await self._read_all()
+        for _ in range(MOST_ROUNDS):
+            self._take_quiet()
+            if not self._dirty or self._stale:
+                return
             await self._read_dirty()
+        self._take_quiet(all_of_it=True)
+        self.wake()
 
     async def stop(self) -> None:
         """Hear no more."""
         await self.tree.unfollow([self.path], self._heard)
+
+    async def _read_all(self) -> None:
+        self._stale = False
+        self._dirty.clear()
+        self._read.clear()
+        try:
+            await self.tree.follow(self.path, self._heard)
+            found = await read_below(self.tree, self.path)
+        except RegistryError:
+            self._stale = True
+            raise
+        self._read = {**dict.fromkeys(self._data.keys() - found.keys()), **found}
+        self._whole = True
 
     async def _read_dirty(self) -> None:
         paths = list(self._dirty)
@@ -70,7 +82,24 @@ class Mirror(Worker):
         except RegistryError:
             self._dirty.update(paths)
             raise
-        self.take({path: node.data if node else None for path, node in zip(paths, nodes, strict=True)})
+        self._read |= {path: node.data if node else None for path, node in zip(paths, nodes, strict=True)}
+
+    def _take_quiet(self, *, all_of_it: bool = False) -> None:
+        """Take what was read of groups of which nothing has changed since: their nodes belong together.
+
+        A change is heard of before an answer shows it, so what is not known to have changed is as new as the rest.
+        """
+        loud = set() if all_of_it else {self._group(path) for path in self._dirty}
+        quiet = {path: data for path, data in self._read.items() if self._group(path) not in loud}
+        self._read = {path: data for path, data in self._read.items() if path not in quiet}
+        if quiet or self._whole:
+            self.take(quiet)
+        if self._whole:
+            self._whole = False
+            self.complete.set()
+
+    def _group(self, path: str) -> str:
+        return path[len(self.path) + 1 :].partition("/")[0]
 
     def _heard(self, path: str) -> None:
         if path != self.path:

@@ -128,7 +128,10 @@ class Registry:
             self._edge.leave(keep=keep)
         if self._router:
             self._router.leave()
-        self._edge = self._router = None
+        if self._election:
+            self._tasks.pop(self._election).cancel()
+            await self._election.resign()
+        self._edge = self._router = self._election = None
         try:
             async with asyncio.timeout(self._wait_s):
                 await self.settled()

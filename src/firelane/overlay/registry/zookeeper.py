@@ -7,7 +7,6 @@ session. Requests do not wait for each other's answers.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -29,71 +28,17 @@ from firelane.overlay.registry.tree import (
 if find_spec("kazoo") is None:
     raise RegistryError("ZooKeeper needs kazoo, which is not installed; run `pip install 'firelane[overlay]'`")
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError, ZookeeperError
-from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.retry import KazooRetry
 
+from firelane.overlay.registry.client import LONGEST_RECONNECT_S, Answer, Client
 from firelane.overlay.registry.requests import CHILDREN, GET, Batch, Followed, Reads, Unwatched, Watched
 
 SESSION_S = 6.0
 READS_AT_ONCE = 500
-RECONNECT_S = 0.1  # at first; at most LONGEST_RECONNECT_S
-LONGEST_RECONNECT_S = 1.0
 _ROLLED_BACK, _NOT_TRIED = 0, -2  # operations of a batch that another one has spoilt
 
-_log = logging.getLogger("firelane.zookeeper")
-_log.addHandler(logging.NullHandler())
-_log.propagate = False  # what kazoo has to say at every attempt is told by the state
-
 _STATES = {KazooState.CONNECTED: TreeState.CONNECTED, KazooState.SUSPENDED: TreeState.SUSPENDED}
-
-
-class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with watches that may go off more than once."""
-
-    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        event, _ = Watch.deserialize(buffer, offset)
-        self.client.heard(event.path)
-
-
-class _Client(KazooClient):  # type: ignore[misc]
-    def __init__(self, hosts: str, session_s: float, heard: Heard) -> None:
-        retry = KazooRetry(max_tries=-1, delay=RECONNECT_S, backoff=2, max_delay=LONGEST_RECONNECT_S)
-        super().__init__(hosts=hosts, timeout=session_s, connection_retry=retry, logger=_log)
-        self.heard = heard
-        self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
-
-    def end(self) -> None:
-        """Blocks until the session is closed, or cannot be."""
-        self.stop()
-        self.close()
-
-
-class _Answer:
-    """What kazoo gives an answer to, in its thread."""
-
-    __slots__ = ("_future", "_tree")
-
-    def __init__(self, tree: ZookeeperTree, future: asyncio.Future[Any]) -> None:
-        self._tree = tree
-        self._future = future
-
-    def set(self, value: Any) -> None:
-        self._tree.from_thread(partial(self._end, value, None))
-
-    def set_exception(self, problem: Exception) -> None:
-        self._tree.from_thread(partial(self._end, None, problem))
-
-    def _end(self, value: Any, problem: Exception | None) -> None:
-        if self._future.done():
-            return
-        if problem is None:
-            self._future.set_result(value)
-        else:
-            self._future.set_exception(self._tree.told(problem))
 
 
 class ZookeeperTree:
@@ -213,11 +158,11 @@ class ZookeeperTree:
             call()
 
     def _start(self) -> None:
-        self._client = client = _Client(self._hosts, self._session_s, self._heard_in_thread)
+        self._client = client = Client(self._hosts, self._session_s, self._heard_in_thread)
         client.add_listener(lambda state: self.from_thread(partial(self._changed, client, state, client._session_id)))
         client.start_async()
 
-    def _changed(self, client: _Client, state: str, session: int | None) -> None:
+    def _changed(self, client: Client, state: str, session: int | None) -> None:
         if self._closing or client is not self._client:
             return
         if state == KazooState.CONNECTED:
@@ -227,8 +172,9 @@ class ZookeeperTree:
             self._loop.call_later(LONGEST_RECONNECT_S, self._restart, client)
         self._enter(_STATES.get(state, TreeState.EXPIRED))
 
-    def _restart(self, client: _Client) -> None:
+    def _restart(self, client: Client) -> None:
         if not self._closing and client is self._client:
+            self._loop.run_in_executor(None, client.give_up)
             self._start()
 
     def _enter(self, state: TreeState) -> None:
@@ -263,7 +209,7 @@ class ZookeeperTree:
         future: asyncio.Future[Any] = self._loop.create_future()
         future.add_done_callback(_looked_at)
         if self.state is TreeState.CONNECTED:
-            self._client._call(request, _Answer(self, future))
+            self._client._call(request, Answer(future, self.from_thread, self.told))
         else:
             future.set_exception(self._away())
         return future
