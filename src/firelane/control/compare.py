@@ -36,7 +36,7 @@ class Comparison:
     def worthwhile(self, error: ModelError, *, beforehand: bool = False) -> bool:
         """Whether the new plan is better by more than the model errs, or misses fewer bounds.
 
-        `beforehand`, of what is only foreseen, it must save bounds, or a link from overload: what it might gain can wait.
+        `beforehand`, of what is only foreseen, it must save bounds, or a link from overload: other gains can wait.
         """
         if self.changed == 0:
             return False
