@@ -33,10 +33,15 @@ class Comparison:
     settles: bool  # a link that would be overloaded, and no longer is
     sooner: float  # by which part of it the value-weighted delay is shorter
 
-    def worthwhile(self, error: ModelError) -> bool:
-        """Whether the new plan is better by more than the model errs, or misses fewer bounds."""
+    def worthwhile(self, error: ModelError, *, beforehand: bool = False) -> bool:
+        """Whether the new plan is better by more than the model errs, or misses fewer bounds.
+
+        `beforehand`, of what is only foreseen, it must save bounds, or a link from overload: other gains can wait.
+        """
         if self.changed == 0:
             return False
+        if beforehand:
+            return self.settles or self.predicted.missed < self.before.missed
         gain = self.predicted.utility_rate - self.before.utility_rate
         worth_more = gain > min(error.utility, MOST_HELD_BACK)
         notably_sooner = gain > -error.utility and self.sooner > max(error.delay, LEAST_SOONER)

@@ -74,7 +74,8 @@ class Execution:
             comparison = None
             if cause is not None and cause.kind in WEIGHED and old is not None:
                 comparison = await asyncio.to_thread(compared, decision, old)
-            applied = comparison is None or comparison.worthwhile(self.error)
+            beforehand = cause is not None and cause.kind == "forecast"
+            applied = comparison is None or comparison.worthwhile(self.error, beforehand=beforehand)
             if applied:
                 self._exchange.apply(decision.plan)
         except Exception as problem:

@@ -200,12 +200,12 @@ class Experiments:
 
 FULL = Effort(
     interval_s=0.5,
-    participants=(1, 2, 4, 8, 16, 32),
+    participants=(1, 4, 16, 32),
     ways=(PLAIN, CACHING, KALMAN, AUTO, BATCHED),
     samples=3,
     watched=60,
     control_interval_s=0.2,
-    units=(1, 2, 3, 4, 5),
+    units=(1, 3, 5),
     controlled=30,
     uncontrolled=10,
     surge=56,
