@@ -106,7 +106,7 @@ def test_access_rules_are_for_others_and_nobody_else_may_use_its_name(tmp_path):
             one.inside.say(wish("a"))
             answer = (await until(one, 2))[1]
             assert answer.reasons == [2]
-            with pytest.raises(Exception, match="0x85|not valid|refuse"):
+            with pytest.raises(Exception, match=r"0x85|not valid|refuse"):
                 async with Client(served.addresses["mqtt"], client_id=OVERLAY):
                     pass
 

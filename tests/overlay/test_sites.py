@@ -44,7 +44,10 @@ def test_what_is_published_at_one_site_arrives_at_the_other_in_order_and_once(tm
     async def main():
         heard = []
         async with sites(tmp_path) as here:
-            with stock(here, "b", "ben", got=heard, wants="room/+/temperature", qos=qos), stock(here, "a", "ann") as ann:
+            with (
+                stock(here, "b", "ben", got=heard, wants="room/+/temperature", qos=qos),
+                stock(here, "a", "ann") as ann,
+            ):
                 await until(wanted(here, "a", "room/1/temperature"))
                 for n in range(100):
                     ann.publish("room/1/temperature", b"%d" % n, qos=qos)

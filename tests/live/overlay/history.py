@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import paho.mqtt.client as paho
 
@@ -40,21 +41,20 @@ class History:
         """The longest time without any message for a subscriber, after a moment."""
         moments = sorted(one for (who, _), some in self.times_s.items() if who == subscriber for one in some)
         late = [since_s, *(one for one in moments if one > since_s)]
-        return max((after - before for before, after in zip(late, late[1:], strict=False)), default=0.0)
+        return max((after - before for before, after in pairwise(late)), default=0.0)
 
 
 class Publisher:
-    """A stock client that publishes at a steady rate, whatever happens, until it is stopped; then all is acknowledged."""
+    """A stock client that publishes at a steady rate until it is stopped, and waits until all is acknowledged."""
 
     def __init__(self, history, port, topics, rate_hz=50):
         self.history, self.topics, self.rate_hz = history, topics, rate_hz  # topics -> QoS
         history.qos.update(topics)
-        self._under_way, self._lock = {}, threading.Lock()
+        self._told = []  # what paho says of each message, its topic and its number
         self._stop = threading.Event()
         self.client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=f"publisher-{port}", clean_session=False)
         self.client.max_inflight_messages_set(1000)
         self.client.reconnect_delay_set(0.05, 0.2)
-        self.client.on_publish = self._acknowledged
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
         self._thread = threading.Thread(target=self._run)
@@ -65,22 +65,17 @@ class Publisher:
         while not self._stop.wait(1 / self.rate_hz):
             number += 1
             for topic, qos in self.topics.items():
-                with self._lock:
-                    told = self.client.publish(topic, str(number), qos)
-                    self._under_way[told.mid] = topic, number
-
-    def _acknowledged(self, client, data, mid, reason, properties):
-        with self._lock:
-            topic, number = self._under_way.pop(mid)
-        self.history.acknowledged[topic].add(number)
+                self._told.append((self.client.publish(topic, str(number), qos), topic, number))
 
     def stop(self, within_s=30.0):
         self._stop.set()
         self._thread.join()
         end = time.monotonic() + within_s
-        while self._under_way and time.monotonic() < end:
+        while time.monotonic() < end and not all(told.is_published() for told, _, _ in self._told):
             time.sleep(0.02)
-        assert not self._under_way, f"{len(self._under_way)} messages were never acknowledged"
+        for told, topic, number in self._told:
+            assert told.is_published(), f"{topic} {number} was never acknowledged"
+            self.history.acknowledged[topic].add(number)
         self.client.disconnect()
         self.client.loop_stop()
 

@@ -1,9 +1,10 @@
-"""Kills and pauses under load: nothing acknowledged is lost, QoS 2 comes once, order is kept, and traffic is soon back."""
+"""Kills and pauses under load: nothing acknowledged is lost, QoS 2 comes once and in order, traffic is soon back."""
 
 from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -75,7 +76,8 @@ def test_whatever_fails_nothing_is_lost_or_doubled_and_traffic_is_soon_back(tmp_
         for one in whole.paused:
             one.resume()
         publisher.stop()
-        until(lambda: not history.problems(["ben"]))
+        with suppress(AssertionError):
+            until(lambda: not history.problems(["ben"]))
         time.sleep(0.5)  # for what might come twice
         ben.stop()
     assert history.problems(["ben"]) == []
