@@ -108,6 +108,12 @@ def times(topic: str, at_s: Floats) -> Floats:
     return np.asarray(ramp * wave * flood)
 
 
+def rate_hz(moment_s: float) -> float:
+    """How often all topics together come at a moment."""
+    field = system().publishers["field"]
+    return sum(rate * float(times(name, np.array([moment_s]))[0]) for name, rate in field.publishes.items())
+
+
 def planned(scenario: Scenario, *, seed: int) -> Schedule:
     """All publications: drawn at the highest rates, and thinned."""
     most = {name: max(times(name, np.linspace(0, SECONDS, 10 * SECONDS))) for name in scenario.topics}

@@ -24,6 +24,7 @@ WITHIN_S = 5.0
 ENOUGH = 20  # messages, in a second or the few that it takes
 CHANCE = 4.0  # standard deviations of a share
 MOST_PLANS = 2
+NEARLY = 0.95
 BOUND_S = {"real-time": 0.05, "streaming": 0.2, "transactional": 1.0}
 
 
@@ -126,6 +127,7 @@ def test_what_was_required_holds_again_within_seconds_of_every_change(tmp_path):
         last = changes.CALM if start == changes.CYCLES else end
         assert len(run.plans(begin, last)) <= MOST_PLANS, CHANGES[start]
         if ahead:
-            # what was in force when most came was planned for it beforehand, whatever is planned afterwards
+            # what was in force when most came was planned for as much beforehand, whatever is planned afterwards
             most_at = changes.TOP if start == changes.RAMP else begin + changes.PERIOD / 2
-            assert run.plans(start, most_at)[-1]["kind"] == "forecast", CHANGES[start]
+            last_plan, most_hz = run.plans(start, most_at)[-1], changes.rate_hz(most_at)
+            assert last_plan["rate_hz"] > NEARLY * most_hz > changes.rate_hz(last_plan["at_s"]), CHANGES[start]
