@@ -7,6 +7,9 @@ import paho.mqtt.client as paho
 import pytest
 from sites import sites, until
 
+from firelane.overlay.leading import Leading
+from firelane.overlay.showing import dry_run, shown, state_of
+
 
 def run(main):
     async def limited():
@@ -195,5 +198,31 @@ def test_a_router_refuses_an_edge_without_credentials(tmp_path):
             await here.start("edge", "a")
             await until(lambda: any("refuses this edge" in line for line in here.lines))
             assert here.brokers["a"].statistics()["routers"] == {"r1": False}
+
+    run(main)
+
+
+def test_an_overlay_is_shown_and_its_leader_says_what_it_would_move(tmp_path):
+    async def main():
+        async with sites(tmp_path) as here, here.client("a") as ann, here.client("b") as ben:
+            await ben.subscribe("room/+", lambda topic, payload: None)
+            await until(wanted(here, "a", "room/1"))
+            await ann.publish("room/1", b"x")
+            await ann.publish("room/1", b"y")
+            registry = here.brokers["a"].registry
+            async with asyncio.timeout(20):
+                while not (state := state_of(await registry.status()))["topics"]:
+                    await ann.publish("room/1", b"z")
+                    await asyncio.sleep(0.3)
+            assert set(state["routers"]) == {"r1", "r2"}
+            assert state["leader"] in state["routers"]
+            assert {name: edge["here"] for name, edge in state["edges"].items()} == {"a": True, "b": True}
+            topic = state["topics"]["room/1"]
+            assert (topic["publishers"], topic["subscribers"]) == (["a"], ["b"])
+            assert topic["router"] in state["routers"]
+            lines = "\n".join(shown(await registry.status()))
+            assert f"a -> {topic['router']} -> b" in lines
+            plan = dry_run(await registry.status(), Leading())
+            assert plan.placement["room/1"] in ("r1", "r2")
 
     run(main)

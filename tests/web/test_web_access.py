@@ -8,7 +8,7 @@ import pytest
 from web_side import asked, bearer, guest, tokens, until, user, web_side
 
 from firelane.scenario.model import Scenario
-from firelane.web import clients, decisions, lanes, monitoring, planning, retained, streams
+from firelane.web import clients, decisions, lanes, monitoring, overlay, planning, retained, streams
 from firelane.web.app import make_app
 
 OPEN = {"/healthz", "/readyz"}
@@ -24,7 +24,7 @@ def basic(name, password):
 def endpoints():
     return [
         route
-        for module in (clients, decisions, lanes, monitoring, planning, retained, streams)
+        for module in (clients, decisions, lanes, monitoring, overlay, planning, retained, streams)
         for route in module.router.routes
     ]
 
