@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 from fastapi import APIRouter, Depends, Request
 
 from firelane.web.access import needs
-from firelane.web.problems import refusal
 
 if TYPE_CHECKING:
     from firelane.overlay.registry import Registry
@@ -27,19 +25,18 @@ class Joined(Protocol):
 router = APIRouter(prefix="/api/v1")
 
 
-async def _joined(request: Request) -> Joined:
-    joined = cast(Joined | None, request.app.state.joined)
-    if joined is None:
-        raise refusal(HTTPStatus.NOT_FOUND, "this exchange has not joined others; start it with `firelane edge`")
-    return joined
+async def _joined(request: Request) -> Joined | None:
+    return cast(Joined | None, request.app.state.joined)
 
 
-Part = Annotated[Joined, Depends(_joined)]
+Part = Annotated[Joined | None, Depends(_joined)]
 
 
 @router.get("/overlay", dependencies=needs("read"))
 async def show_overlay(joined: Part) -> dict[str, Any]:
     """What this broker does in the overlay, and who else is there, as far as the registry can be asked."""
+    if joined is None:
+        return {"own": None, "registry": None}
     from firelane.overlay.registry.tree import RegistryError
     from firelane.overlay.showing import state_of
 
