@@ -66,4 +66,11 @@ class Watch:
     topic: str
 
 
-Action = Forward | Acknowledge | Deliver | Tell | Watch
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """That is no longer of interest."""
+
+    topic: str
+
+
+Action = Forward | Acknowledge | Deliver | Tell | Watch | Unwatch

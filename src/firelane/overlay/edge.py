@@ -18,14 +18,14 @@ from typing import Any
 
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
-from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Forward, Tell, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest, Wish, edge_of
 from firelane.overlay.local import Local
 from firelane.overlay.notes import FOR, TO, NoteError, read_note
 from firelane.overlay.owner import Assignment
 from firelane.overlay.path import Credentials, Path
 from firelane.overlay.receiving import Receiving
-from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, Wanted
+from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wanted
 from firelane.overlay.registry.feed import Changes
 from firelane.overlay.sending import Sending
 from firelane.overlay.stamp import StampError, stamped, taken_off
@@ -100,7 +100,7 @@ class EdgeBroker:
             "kept": self._sending.kept,
             "held": self._receiving.held,
             "sent_again": self._sending.sent_again,
-            "dropped": dict(self._sending.dropped + Counter(*[path.dropped for path, _ in self._paths.values()][:1])),
+            "dropped": dict(sum((path.dropped for path, _ in self._paths.values()), self._sending.dropped)),
             "received": dict(self._receiving.counts),
             "strange": dict(self._strange),
         }
@@ -135,13 +135,18 @@ class EdgeBroker:
         self._do(self._sending.topic_node_listener(topic, assignment, monotonic()))
 
     def _add_path(self, router: str, locator: str) -> None:
+        said: dict[str, str] = {}
+
         def up() -> None:
+            said.clear()
             self._tell(f"router {router} at {locator}: connected")
             self._do(self._sending.path_up(router, monotonic()))
 
         def down(problem: str) -> None:
             if self._paths.get(router, (None,))[0] is path:
-                self._tell(f"router {router} at {locator}: {problem}; trying again")
+                if problem != said.get("last"):  # once, not at every try
+                    said["last"] = problem
+                    self._tell(f"router {router} at {locator}: {problem}; trying again")
                 self._do(self._sending.path_down(router, monotonic()))
 
         path = Path(
@@ -197,7 +202,16 @@ class EdgeBroker:
                 case Tell():
                     self._send_note(action)
                 case Watch():
-                    self.registry.watch_topic(action.topic, self._topic_node_listener)
+                    self._watch(action.topic)
+                case Unwatch():
+                    self.registry.unwatch_topic(action.topic)
+
+    def _watch(self, topic: str) -> None:
+        try:
+            self.registry.watch_topic(topic, self._topic_node_listener)
+        except RegistryError as problem:  # there are too many: this one stays with the router that hashing gives it
+            self._strange[str(problem).partition(";")[0][:80]] += 1
+            self._topic_node_listener(topic, None)
 
     def _forward(self, action: Forward) -> None:
         copy = action.copy

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,7 +38,7 @@ class Local:
         self._wanted: dict[str, Wish] = {}
         self._unsafe: dict[int, tuple[str, int, int]] = {}  # packet identifier -> origin, number, QoS
         self._free = list(range(65_535, 0, -1))
-        self._waiting: list[Deliver] = []  # for an identifier
+        self._waiting: deque[Deliver] = deque()  # for an identifier
         self.refused: Counter[str] = Counter()
 
     def enter(self) -> dict[Chain, int]:
@@ -171,7 +171,7 @@ class Local:
     def _release(self, packet_id: int) -> None:
         self._free.append(packet_id)
         if self._waiting:
-            self.deliver(self._waiting.pop(0))
+            self.deliver(self._waiting.popleft())
 
 
 def _copy(packet: Publish) -> Copy:

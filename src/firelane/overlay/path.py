@@ -157,6 +157,7 @@ class _Line(asyncio.Protocol):
         self._heard_at = monotonic()
         self._ids: deque[int] = deque()
         self._waiting: deque[Publish] = deque()  # of QoS 1, for an identifier
+        self._waiting_bytes = 0
         self.entered = asyncio.Event()
         self.ended = asyncio.Event()
         self.open = False
@@ -173,7 +174,7 @@ class _Line(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        return self._transport.get_write_buffer_size() + sum(len(one.payload) for one in self._waiting)
+        return self._transport.get_write_buffer_size() + self._waiting_bytes
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
@@ -186,6 +187,7 @@ class _Line(asyncio.Protocol):
         if packet.qos:
             if not self._ids:
                 self._waiting.append(packet)
+                self._waiting_bytes += len(packet.payload)
                 return
             packet.packet_id = self._ids.popleft()
         self.write(encode(packet, V5))
@@ -230,7 +232,9 @@ class _Line(asyncio.Protocol):
             case Ack():
                 self._ids.append(packet.packet_id)
                 if self._waiting:
-                    self.publish(self._waiting.popleft())
+                    packet = self._waiting.popleft()
+                    self._waiting_bytes -= len(packet.payload)
+                    self.publish(packet)
             case Connack(reason=0):
                 self._ids.extend(range(1, packet.properties.get("receive_maximum", 65_535) + 1))
                 self.open = True

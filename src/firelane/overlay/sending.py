@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
-from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
 from firelane.overlay.notes import Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
 from firelane.overlay.stamp import Stamp
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
+LOOK_EVERY_S = 0.2  # for what is to be sent again
 AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
@@ -65,6 +67,7 @@ class Sending:
         self._kept: dict[int, _Kept] = {}  # all, by number
         self._unknown: dict[str, None] = {}  # topics whose route is waited for
         self._waiting = 0
+        self._look_at = 0.0
         self.dropped: Counter[str] = Counter()
         self.sent_again = 0
 
@@ -137,6 +140,7 @@ class Sending:
             return done
         state = self._topics.get(copy.topic)
         if state is None:
+            done += self._make_room()
             state = self._new_topic(copy.topic, now)
             done.append(Watch(copy.topic))
         if not missing:
@@ -200,6 +204,9 @@ class Sending:
                 del self._unknown[topic]
             elif now >= state.asked_at + LONGEST_WAIT_S:
                 actions += self._begin(topic, state, now)
+        if now < self._look_at:
+            return actions
+        self._look_at = now + LOOK_EVERY_S
         late: dict[str, list[_Kept]] = {}
         for kept in self._kept.values():
             if kept.retry_at > now:
@@ -224,10 +231,18 @@ class Sending:
         actions = [action for copy in waiting for action in self._send_plainly(copy, state)]
         return actions + self._send_all(topic, state, now)
 
+    def _make_room(self) -> list[Action]:
+        """Forget some topics of which nothing is kept, if there are very many."""
+        if len(self._topics) < MOST_TOPICS:
+            return []
+        idle = (name for name, one in self._topics.items() if not (one.kept or one.waiting))
+        forgotten = list(islice(idle, MOST_TOPICS // 10))
+        for name in forgotten:
+            del self._topics[name]
+            self._assignments.pop(name, None)
+        return [Unwatch(name) for name in forgotten]
+
     def _new_topic(self, topic: str, now: float) -> _Topic:
-        if len(self._topics) >= MOST_TOPICS:
-            for name in [name for name, one in self._topics.items() if not one.kept][: MOST_TOPICS // 10]:
-                del self._topics[name]
         state = self._topics[topic] = _Topic(asked_at=now)
         self._unknown[topic] = None
         return state
