@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firelane.exchange.broker import Broker
 
 FOREVER = 0xFFFF_FFFF
+LARGEST_WINDOW = 65_535
 UPSTREAM = "$upstream"  # the session of a bridge
 OVERLAY = "$overlay"  # of what joins this exchange with others
 # What MQTT 3.1.1 can say of a refusal (its section 3.2.2.3).
@@ -184,6 +185,11 @@ def _agree(broker: Broker, connection: Connection, session: Session, packet: Con
         expiry_s = NEVER if asked == FOREVER else float(asked)
     else:
         expiry_s = 0.0 if packet.clean_start else NEVER
+    if session.identity.inside:  # no limit of clients is meant for it
+        session.lasts(expiry_s)
+        connection.window = properties.get("receive_maximum", LARGEST_WINDOW)
+        connection.publish_credit = NEVER
+        return
     session.lasts(min(expiry_s, _longest(broker)))
     server_keep_alive = broker.settings.keep_alive_s if packet.version == V5 else None
     connection.keep_alive_s = packet.keep_alive_s if server_keep_alive is None else server_keep_alive

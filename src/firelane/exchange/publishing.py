@@ -289,6 +289,9 @@ def _count_in(broker: Broker, connection: Connection, again: bool) -> None:
     if not again:
         connection.unacknowledged += 1
         if connection.version == V5 and connection.unacknowledged > broker.limits.inflight:
+            assert connection.session is not None
+            if connection.session.identity.inside:
+                return
             most = broker.limits.inflight
             raise PacketError(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"more than {most} unacknowledged messages")
 

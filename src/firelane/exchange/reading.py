@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from firelane.exchange import connecting, publishing, subscribing
 from firelane.exchange.connection import Connection, Phase
 from firelane.exchange.message import NEVER
-from firelane.mqtt.decode import decode, frame
+from firelane.mqtt.decode import LARGEST, decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
@@ -87,6 +87,8 @@ def _took_one(broker: Broker, connection: Connection, data: bytes, now: float) -
 def _take_packets(broker: Broker, connection: Connection, data: bytes, now: float) -> int:
     """Take all whole packets; returns where the first one begins that is not whole or is to be shown again."""
     at, end, most_bytes = 0, len(data), broker.limits.packet_bytes
+    if connection.numbered:  # what has been taken in at another site is
+        most_bytes = LARGEST
     known, deliver, new_message = broker.routes.known, broker.delivering.deliver, broker.new_message
     acknowledged, journal = broker.answering.acknowledged, broker.journal
     v5, allowed, fast = connection.version == V5, connection.allowed, connection.fast

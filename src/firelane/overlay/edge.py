@@ -34,6 +34,7 @@ TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.25  # change of a rate, to be told
+TOPIC = "firelane-topic"  # the user property with the topic of what is sent to one edge
 LARGEST_BOOT = 2**63 - 1
 
 
@@ -67,6 +68,7 @@ class EdgeBroker:
         self._others_known = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
+        self._said = ""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -75,7 +77,7 @@ class EdgeBroker:
                 self._group = group
                 self.registry.announce_edge(self.name, self._boot, self._locator)
                 self._wishes = self._local.wishes()  # also of clients that are away: others keep messages for them
-                self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()})
+                self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()}))
                 self.registry.on_edges(self._edges_listener)
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 self._receiving = Receiving(self.name, self._boot, self._local.enter())
@@ -170,10 +172,10 @@ class EdgeBroker:
             if packet.topic.startswith(FOR):
                 self._noted(packet.payload, now)
                 return
+            stamp, properties = taken_off(packet.properties)
             topic = packet.topic
             if topic.startswith(TO):
-                topic = topic.removeprefix(TO).partition("/")[2]
-            stamp, properties = taken_off(packet.properties)
+                topic, properties = _named(properties)
         except (NoteError, StampError) as problem:
             self._strange[str(problem)[:80]] += 1
             return
@@ -192,19 +194,27 @@ class EdgeBroker:
 
     def _do(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            match action:
-                case Forward():
-                    self._forward(action)
-                case Acknowledge():
-                    self._local.acknowledge(action)
-                case Deliver():
-                    self._local.deliver(action)
-                case Tell():
-                    self._send_note(action)
-                case Watch():
-                    self._watch(action.topic)
-                case Unwatch():
-                    self.registry.unwatch_topic(action.topic)
+            try:
+                self._do_one(action)
+            except Exception as bug:  # one message must not end what all others need
+                self._strange[f"{type(bug).__name__}: {bug}"[:80]] += 1
+                if self._strange.total() == 1:
+                    self._tell(f"a bug, sorry: {type(bug).__name__}: {bug}")
+
+    def _do_one(self, action: Action) -> None:
+        match action:
+            case Forward():
+                self._forward(action)
+            case Acknowledge():
+                self._local.acknowledge(action)
+            case Deliver():
+                self._local.deliver(action)
+            case Tell():
+                self._send_note(action)
+            case Watch():
+                self._watch(action.topic)
+            case Unwatch():
+                self.registry.unwatch_topic(action.topic)
 
     def _watch(self, topic: str) -> None:
         try:
@@ -215,10 +225,13 @@ class EdgeBroker:
 
     def _forward(self, action: Forward) -> None:
         copy = action.copy
-        topic = copy.topic if action.edge is None else f"{TO}{action.edge}/{copy.topic}"
+        topic, properties = copy.topic, stamped(copy.properties, action.stamp)
+        if action.edge is not None:
+            topic = f"{TO}{action.edge}"
+            properties["user_property"].append((TOPIC, copy.topic))
         path = self._paths.get(action.router)
         if path is not None:
-            path[0].publish(topic, copy.payload, min(action.stamp.qos, 1), stamped(copy.properties, action.stamp))
+            path[0].publish(topic, copy.payload, min(action.stamp.qos, 1), properties)
 
     def _send_note(self, action: Tell) -> None:
         preferred = self._paths.get(action.router or "")
@@ -246,7 +259,7 @@ class EdgeBroker:
             wishes = self._local.wishes()
             if wishes != self._wishes:
                 self._wishes = wishes
-                self.registry.want({one: _wanted(wish) for one, wish in wishes.items()})
+                self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in wishes.items()}))
                 for path, _ in self._paths.values():
                     path.want(wishes)
                 self._reported_at = 0.0
@@ -254,7 +267,26 @@ class EdgeBroker:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
             self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
-            self.registry.endpoints(publish, subscribe, self._rates_hz)
+            self._declare(lambda: self.registry.endpoints(publish, subscribe, self._rates_hz))
+
+    def _declare(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except RegistryError as problem:  # too much of it: what was declared before stands
+            if str(problem) != self._said:
+                self._said = str(problem)
+                self._tell(f"other sites are not told what clients want here: {problem}")
+
+
+def _named(properties: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The topic of a message that was sent to one edge, which is among its properties, and the others."""
+    others = properties.get("user_property", ())
+    found = [text for name, text in others if name == TOPIC]
+    if not found:
+        raise StampError("a message for this edge that does not say of which topic it is")
+    rest = [one for one in others if one[0] != TOPIC]
+    left = {name: value for name, value in properties.items() if name != "user_property"}
+    return found[-1], left | ({"user_property": rest} if rest else {})
 
 
 def _steady(before: float | None, now: float) -> float:

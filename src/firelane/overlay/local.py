@@ -12,6 +12,7 @@ import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from firelane.exchange.connecting import OVERLAY, is_inside
@@ -26,6 +27,7 @@ from firelane.overlay.interest import Wish
 from firelane.overlay.receiving import Chain
 
 FILTERS_A_PACKET = 500
+ORIGIN = "firelane-origin"  # the user property of a retained message that came from another edge
 
 
 class Local:
@@ -51,6 +53,7 @@ class Local:
         session = self._inside.session
         left = sorted(session.received)  # of QoS 2, published before a crash: they are in the log
         if left:
+            self._free = [one for one in self._free if one not in session.received]  # PUBCOMP sets them free
             self._inside.say(*(Ack(kind=Kind.PUBREL, packet_id=one) for one in left))
         self._wanted = {one: Wish(qos=subscription.qos) for one, subscription in session.subscriptions.items()}
         return had
@@ -124,12 +127,12 @@ class Local:
     def deliver(self, action: Deliver) -> None:
         """Publish a message from elsewhere here."""
         stamp = action.stamp
+        properties = action.properties
+        if stamp.retain:  # so that what is kept here is not taken for this edge's own
+            others = [one for one in properties.get("user_property", ()) if one[0] != ORIGIN]
+            properties = {**properties, "user_property": [*others, (ORIGIN, stamp.origin)]}
         message = Publish(
-            topic=action.topic,
-            payload=action.payload,
-            qos=stamp.qos,
-            retain=stamp.retain,
-            properties=action.properties,
+            topic=action.topic, payload=action.payload, qos=stamp.qos, retain=stamp.retain, properties=properties
         )
         if not stamp.qos:
             self._inside.say(message)
@@ -146,6 +149,10 @@ class Local:
 
     def _take(self, packet: Packet) -> None:
         match packet:
+            case Publish() if any(name == ORIGIN for name, _ in packet.properties["user_property"]):
+                self.refused["kept for another edge"] += 1  # a retained message that came from there
+                if packet.qos:
+                    self.acknowledge(Acknowledge(packet.packet_id, packet.qos))
             case Publish():
                 self._got(_copy(packet))
             case Ack(kind=Kind.PUBACK | Kind.PUBREC):
@@ -158,11 +165,13 @@ class Local:
                 pass
 
     def _settle(self, packet: Ack) -> None:
-        origin, number, qos = self._unsafe.pop(packet.packet_id)
-        if packet.reason >= 0x80:  # no room in the log: it was not taken, and its origin keeps it
+        known = self._unsafe.pop(packet.packet_id, None)
+        if known is None:
+            return
+        origin, number, qos = known
+        if packet.reason >= 0x80:  # it is not wanted here, and would not be if it came again
             self.refused[f"{packet.reason:#x}"] += 1
-        else:
-            self._safe(origin, number)
+        self._safe(origin, number)
         if qos == 2 and packet.reason < 0x80:
             self._inside.say(Ack(kind=Kind.PUBREL, packet_id=packet.packet_id))
         else:
@@ -195,7 +204,8 @@ def _copy(packet: Publish) -> Copy:
 
 def _mark(origin: str, topic: str, number: int) -> Publish:
     payload = json.dumps([origin, topic, number]).encode()
-    return Publish(topic=f"{HAD}{origin}/{topic}", payload=payload, qos=0, retain=True)
+    name = blake2b(f"{origin}\0{topic}".encode(), digest_size=16).hexdigest()  # topics may be as long as can be
+    return Publish(topic=f"{HAD}{name}", payload=payload, qos=0, retain=True)
 
 
 def _had(exchange: Exchange) -> dict[Chain, int]:

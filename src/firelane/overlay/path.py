@@ -41,6 +41,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 MOST_UNSENT_BYTES = 4_000_000
 MOST_BYTES = 16_000_000  # of a packet
 FILTERS_A_PACKET = 500
+LAST_PORT = 65_535
 EDGE = "edge:"  # how the client id of an edge begins
 
 
@@ -69,7 +70,7 @@ class Path:
         self.locator = locator
         self._edge, self._credentials = edge, credentials
         self._got, self._up, self._down = got, up, down
-        self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}/#": Wish(qos=1)}
+        self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}": Wish(qos=1)}
         self._own = len(self._wanted)
         self._line: _Line | None = None
         self.dropped: Counter[str] = Counter()
@@ -111,6 +112,8 @@ class Path:
 
     async def _one_line(self) -> str:
         host, _, port = self.locator.rpartition(":")
+        if not (host and port.isdecimal() and 0 < int(port) <= LAST_PORT):
+            return f"{self.locator} is no HOST:PORT; start it with another --locator"
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -121,6 +124,8 @@ class Path:
             return "no answer"
         except (OSError, ssl.SSLError) as problem:
             return problem.strerror or str(problem)
+        except ValueError as problem:  # a name that is none
+            return str(problem)
         try:
             line.write(encode(self._hello(), V5))
             async with asyncio.timeout(PATIENCE_S):

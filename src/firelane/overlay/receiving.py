@@ -114,8 +114,8 @@ class Receiving:
         ]
         self._safe = {}
         for key in list(self._gaps):
-            chain = self._chains[key]
-            if not chain.held:
+            chain = self._chains.get(key)
+            if chain is None or not chain.held:
                 del self._gaps[key]
             elif chain.ask_at <= now:
                 chain.ask_at = now + ASK_AGAIN_S
@@ -135,12 +135,14 @@ class Receiving:
         self._epochs[topic] = assignment
 
     def _chain(self, key: Chain) -> _Chain:
-        chain = self._chains.get(key)
+        chain = self._chains.pop(key, None)
         if chain is None:
             if len(self._chains) >= MOST_CHAINS:
-                idle = next(one for one, chain in self._chains.items() if not chain.held)
-                del self._chains[idle]
-            chain = self._chains[key] = _Chain()
+                idle = next((one for one, chain in self._chains.items() if not chain.held), None)
+                if idle is not None:
+                    del self._chains[idle]  # the one that was not heard of for longest
+            chain = _Chain()
+        self._chains[key] = chain
         return chain
 
     def _refuse(self, topic: str, stamp: Stamp, known: Assignment) -> list[Action]:

@@ -181,9 +181,9 @@ class Sending:
     def missing(self, edge: str, what: Missing, now: float) -> list[Action]:
         """Another edge has not got what was before a message: it is sent again, or there is nothing."""
         state = self._topics.get(what.topic)
-        found = [] if state is None else [
-            one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing
-        ]  # fmt: skip
+        if state is None or state.last < what.before:
+            return []  # started again, it has not been handed over all that it owes: asked once more, it will know
+        found = [one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing]
         if not found:
             answer = Nothing(topic=what.topic, before=what.before)
             return [Tell(edge, Note(edge=self._name, boot=self._boot, nothing=(answer,)))]
@@ -191,7 +191,9 @@ class Sending:
 
     def outdated(self, edge: str, what: Outdated, now: float) -> list[Action]:
         """Another edge knows of a newer epoch and has refused a message."""
-        self.topic_node_listener(what.topic, Assignment(router=what.router, epoch=what.epoch), now)
+        known = self._assignments.get(what.topic)
+        if known is None or known.epoch < what.epoch:
+            self.topic_node_listener(what.topic, Assignment(router=what.router, epoch=what.epoch), now)
         kept = self._kept.get(what.number)
         return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now)
 

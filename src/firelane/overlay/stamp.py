@@ -38,7 +38,8 @@ class Stamp:
 
 def stamped(properties: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
     """The properties of a message with its stamp."""
-    return {**properties, "user_property": [*properties.get("user_property", ()), (NAME, stamp.text())]}
+    others = [one for one in properties.get("user_property", ()) if one[0] != NAME]  # a client may write anything
+    return {**properties, "user_property": [*others, (NAME, stamp.text())]}
 
 
 def taken_off(properties: dict[str, Any]) -> tuple[Stamp, dict[str, Any]]:
