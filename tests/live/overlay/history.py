@@ -61,17 +61,25 @@ class Publisher:
         self._thread.start()
 
     def _run(self):
-        number = 0
+        number, broken = 0, False
         while not self._stop.wait(1 / self.rate_hz):
-            number += 1
+            broken = broken or not self.client.is_connected()
+            if broken and not (self.client.is_connected() and self._all_published()):
+                continue  # paho would send new messages before those that it sends again
+            number, broken = number + 1, False
             for topic, qos in self.topics.items():
-                self._told.append((self.client.publish(topic, str(number), qos), topic, number))
+                told = self.client.publish(topic, str(number), qos)
+                told.rc = paho.MQTT_ERR_SUCCESS  # without a connection it waits in the client, and is sent later
+                self._told.append((told, topic, number))
+
+    def _all_published(self):
+        return all(told.is_published() for told, _, _ in self._told)
 
     def stop(self, within_s=30.0):
         self._stop.set()
         self._thread.join()
         end = time.monotonic() + within_s
-        while time.monotonic() < end and not all(told.is_published() for told, _, _ in self._told):
+        while time.monotonic() < end and not self._all_published():
             time.sleep(0.02)
         for told, topic, number in self._told:
             assert told.is_published(), f"{topic} {number} was never acknowledged"

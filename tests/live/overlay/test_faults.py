@@ -14,7 +14,7 @@ from live.overlay.history import History, Publisher, Subscriber
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 TOPICS = {"plain/1": 1, "plain/2": 1, "once/1": 2, "once/2": 2}
-BACK_S = 1.0  # after a failure was noticed
+BACK_S = 5.0  # after a failure was noticed; on a quiet machine less than one
 SILENT_S = 2.0  # until a router that hangs is taken for dead
 CALM_S = 2.0
 
@@ -82,7 +82,9 @@ def test_whatever_fails_nothing_is_lost_or_doubled_and_traffic_is_soon_back(tmp_
         ben.stop()
     assert history.problems(["ben"]) == []
     assert sum(map(len, history.acknowledged.values())) > 200
-    assert history.silence_s("ben", failed_at) < noticed_s + BACK_S
+    silence_s = history.silence_s("ben", failed_at)
+    print(f"silent for {silence_s:.2f} s, of which {noticed_s:g} s may pass until it is noticed")
+    assert silence_s < noticed_s + BACK_S
 
 
 def test_the_checker_sees_what_is_wrong():
