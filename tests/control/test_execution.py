@@ -132,6 +132,20 @@ async def test_a_plan_that_does_worse_than_the_one_before_would_is_taken_back():
 
 
 @in_loop
+async def test_a_plan_that_is_gone_back_to_names_the_pace_that_links_have_now():
+    run = await started()
+    measure(run)
+    await run.until(120.0)
+    run.exchange.change(links={"thin": replace(run.exchange.seen.links["thin"], bandwidth_bps=4000.0)})
+    assert len(await run.until(123.0)) == 1
+    halved = run.exchange.plan.links
+    measure(run, success=0.01)
+    await run.until(140.0)
+    assert entries(run)[2][0] == "rollback"
+    assert halved == run.exchange.plan.links != run.exchange.applied[0].links
+
+
+@in_loop
 async def test_after_going_back_it_is_left_until_conditions_change():
     run = await worse_after_a_load_change(success=0.1)
     await run.until(140.0)

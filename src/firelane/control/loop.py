@@ -202,8 +202,9 @@ class Control:
         if trial is not None and trial.look(reading, now):
             worse = await self._execution.judge(trial, self._scene(observed))
             if worse is not None and trial.before is not None:
-                plan = replace(trial.before, version=self.next_version, why=(worse.words, *trial.before.why))
-                await self._act(worse, plan)
+                why = (worse.words, *trial.before.why)
+                links = trial.plan.links  # which may carry less or more than when the plan before was made
+                await self._act(worse, replace(trial.before, version=self.next_version, links=links, why=why))
         return None
 
     async def _act(self, cause: Cause | None, plan: Plan | None) -> Executed:
