@@ -107,9 +107,10 @@ def report(run):
     return "\n".join(lines)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.soak
-def test_what_was_required_holds_again_within_seconds_of_every_change(tmp_path):
-    run = lived(tmp_path, seed=1)
+def test_what_was_required_holds_again_within_seconds_of_every_change(seed, tmp_path):
+    run = lived(tmp_path, seed=seed)
     print(report(run))
     (tmp_path / "decisions.json").write_text(json.dumps(run.decisions, indent=1))
     draw(run, tmp_path / "changes.png")
