@@ -8,10 +8,9 @@ made here, by hand, and nobody else knows them.
 
 import json
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
@@ -71,15 +70,19 @@ def sample_of(kind, said):
     return Note(**said)
 
 
-def read(participant, topic, wanted):
+def read(participant, topic, wanted, ended):
     reader = DataReader(Subscriber(participant, _group(wanted)), topic, quality(wanted))
     print(json.dumps({"here": True}), flush=True)
-    while True:
+    while not ended.wait(0.005):
         for one in reader.take(100):
-            ended = isinstance(one, InvalidSample)
-            told = {"ended": asdict(one.key_sample)} if ended else {"sample": asdict(one)}
+            over = isinstance(one, InvalidSample)
+            told = {"ended": asdict(one.key_sample)} if over else {"sample": asdict(one)}
             print(json.dumps(told | {"state": int(one.sample_info.instance_state)}), flush=True)
-        time.sleep(0.005)
+
+
+def end_with_input(ended):
+    sys.stdin.read()
+    ended.set()
 
 
 def write(participant, topic, kind, wanted):
@@ -103,8 +106,9 @@ def main():
     kind = KINDS[wanted.get("kind", "Vehicle")]
     topic = Topic(participant, wanted["topic"], kind)
     if wanted.get("reads"):
-        Thread(target=read, args=(participant, topic, wanted), daemon=True).start()
-        sys.stdin.read()  # until told to end
+        ended = Event()
+        Thread(target=end_with_input, args=(ended,), daemon=True).start()
+        read(participant, topic, wanted, ended)
     else:
         write(participant, topic, kind, wanted)
     del domain

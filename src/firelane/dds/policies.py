@@ -110,7 +110,7 @@ def unsupported(own: Policies) -> list[str]:
 def as_text(own: Policies) -> str:
     """What differs from the defaults, in one word: `reliable,deadline_s=0.5`."""
     changed = [(one.name, getattr(own, one.name)) for one in fields(own) if getattr(own, one.name) != one.default]
-    return ",".join(name if value is True else f"{name}={value:g}" for name, value in changed) or NOTHING
+    return ",".join(name if value is True else f"{name}={value}" for name, value in changed) or NOTHING
 
 
 def from_text(text: str) -> Policies:

@@ -16,7 +16,7 @@ from firelane.dds.policies import Policies, asking, offering
 from firelane.dds.quality import group_quality
 
 ANY = SampleState.Any | ViewState.Any | InstanceState.Any
-MOST_SAMPLES = 4096  # that are received and not yet taken
+MOST_SAMPLES = 1024  # that are received and not yet taken
 HEADER_BYTES = 4
 VERSION_2 = range(6, 12)  # what the second byte of a header is
 ALIVE, DISPOSED, UNREGISTERED = "alive", "disposed", "unregistered"
@@ -67,7 +67,7 @@ class RawReader:
                 raise DDSException(found)
         samples: list[RawSample] = []
         for data, info in found:
-            writer, when = info.publication_handle, info.source_timestamp
+            writer, when = info.publication_handle, max(0, info.source_timestamp)
             if info.valid_data:
                 samples.append(RawSample(writer=writer, when_ns=when, data=data))
             state = _STATES.get(info.instance_state)

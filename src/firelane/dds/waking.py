@@ -52,6 +52,8 @@ class Waking:
     def follow(self, readers: Iterable[RawReader]) -> None:
         """These, and no others; readers that are left out can be closed then."""
         wanted = set(readers)
+        if wanted == self._followed:
+            return
         with self._lock:
             for reader in self._followed - wanted:
                 self._set.detach(reader.condition)

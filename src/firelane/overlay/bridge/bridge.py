@@ -34,7 +34,9 @@ from firelane.overlay.interest import Wish
 from firelane.scenario.dds_settings import DdsSettings
 
 TICK_S = 0.02
-LOOK_EVERY_S = 0.2  # at liveliness, and for types that have not come
+LOOK_EVERY_S = 0.2  # at liveliness
+AGAIN_S = 5.0  # and types that have not come are asked for again
+REST = 5  # times as long as it takes to look at everybody, when many come and go
 AWAY_S = 10.0  # and another site's writers are gone
 MOST_LINES = 1000  # told apart
 MOST_FORMER = 10_000  # topics that had writers here
@@ -57,12 +59,12 @@ class Bridge:
             lease_s=settings.lease_s,
         )
         self._participant = Participant(settings.domain, network, mark=self._mark)
-        self._inside = Inside(exchange.server, DDS, self._got, over=self._over, window=WINDOW, lasts=False)
+        self._inside = self._client()
         self._selected = selecting(settings.topics)
         self._lan = Lan()
         self._wishes: dict[str, Wish] = {}
         self._seen = -1
-        self._look_at = 0.0
+        self._look_at = self._again_at = self._rest_until = 0.0
         self._stale = True
         self._former: dict[str, int] = {}
         self._away: dict[str, float] = {}
@@ -94,7 +96,7 @@ class Bridge:
             )
             stack.callback(self._incoming.close)
             self._inside.enter()
-            stack.callback(self._inside.leave)
+            stack.callback(self._leave)
             self._forget_former()
             self._stack = stack.pop_all()
         self._edge.more["dds"] = self.statistics
@@ -136,25 +138,29 @@ class Bridge:
 
     def _turn(self, now: float) -> None:
         self._stale |= self._roster.look()
-        changed = self._exchange.broker.changed
-        looks = now >= self._look_at
-        if looks:
+        if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
-            self._outgoing.look()
+            self._stale |= self._outgoing.look()
             self._see_sites(now)
-        if self._stale:
-            self._drain()  # what those have written who have gone
-            self._lan = sorted_out(self._roster.peers.values(), self._roster.marks, self._mark, self._selected)
-            for line, kind in complaints(self._lan).items():
-                self._complain(kind, line)
-            self._incoming.have(self._lan)
-            self._subscribe()
-        if self._stale or looks or changed != self._seen:
+        stale = self._stale or now >= self._again_at
+        if (stale or self._exchange.broker.changed != self._seen) and now >= self._rest_until:
+            if stale:
+                self._see_lan()
             self._outgoing.have(self._lan, self._wanted)
             self._declare()
-        self._stale, self._seen = False, self._exchange.broker.changed
+            self._stale, self._seen = False, self._exchange.broker.changed
+            took_s = monotonic() - now
+            self._rest_until, self._again_at = now + took_s * (1 + REST), now + AGAIN_S
         self._incoming.tick(now)
         self._drain()
+
+    def _see_lan(self) -> None:
+        self._drain()  # what those have written who have gone
+        self._lan = sorted_out(self._roster.peers.values(), self._roster.marks, self._mark, self._selected)
+        for line, kind in complaints(self._lan).items():
+            self._complain(kind, line)
+        self._incoming.have(self._lan)
+        self._subscribe()
 
     def _wanted(self, topic: str) -> bool:
         """Whether anybody but this bridge wants a DDS topic: a client, or another site."""
@@ -206,6 +212,12 @@ class Bridge:
 
     # ---- messages
 
+    def _client(self) -> Inside:
+        return Inside(self._exchange.server, DDS, self._got, over=self._over, window=WINDOW, lasts=False)
+
+    def _leave(self) -> None:
+        self._inside.leave()
+
     def _drain(self) -> None:
         if self._outgoing.drain():
             self._waking.read()
@@ -229,6 +241,7 @@ class Bridge:
     def _over(self) -> None:
         """Somebody has ended its session: begin anew."""
         self._complain("failed", "the session of the DDS bridge was ended; it begins anew")
+        self._inside = self._client()
         self._inside.enter()
         self._wishes = {}
         self._outgoing.begin_anew()

@@ -229,9 +229,9 @@ class Incoming:
                     self._tell("mismatches", f"{where} the one of a reader of {reader.participant}, {reader.type_name}")
 
     def _ended(self, topic: str, said: Said, now: float) -> None:
-        for version_2 in (False, True):
-            outlet = self._outlets.get(_key(topic, said, version_2))
-            if outlet is not None:
+        for key, outlet in self._outlets.items():
+            all_of_site = said.kind is None and (outlet.topic, outlet.said.site) == (topic, said.site)
+            if all_of_site or key == _key(topic, said, outlet.version_2):
                 outlet.ended_at = now
 
     def _drop(self, outlet: Outlet, why: str) -> None:

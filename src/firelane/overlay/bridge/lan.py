@@ -2,7 +2,7 @@
 here, and which of those are to be read. No clock, no I/O.
 
 A bridge bears a mark. Endpoints of bridges are nobody's; of several bridges with one prefix in one domain, the one with
-the first mark carries everything and the others stand by.
+the first name carries everything and the others stand by.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from firelane.dds import Peer, Policies, mismatches, unsupported
 from firelane.overlay.interest import Wish
 
-BRIDGE = b"firelane-bridge "
+BRIDGE = b"firelane-bridge\0"
 WILD = "*?["
 HIDDEN = "DCPS"  # what DDS itself has topics of
 
@@ -60,14 +60,15 @@ class Lan:
 
 def mark_of(prefix: str, site: str, boot: int) -> bytes:
     """The mark of a bridge."""
-    return BRIDGE + f"{prefix} {site} {boot:x}".encode()
+    return BRIDGE + f"{prefix}\0{site}\0{boot:x}".encode()
 
 
 def sorted_out(peers: Iterable[Peer], marks: Mapping[str, bytes], own: bytes, selected: Callable[[str], bool]) -> Lan:
     """The endpoints that are a bridge's to care for."""
     bridges = {participant: mark for participant, mark in marks.items() if mark.startswith(BRIDGE)}
-    prefix = own.split(b" ")[1]
-    if any(mark < own and mark.split(b" ")[1:2] == [prefix] for mark in bridges.values()):
+    _, prefix, site, _ = own.split(b"\0")
+    marked = [mark.split(b"\0") for mark in bridges.values()]  # the same site is this one, before it was started again
+    if any(parts[1:2] == [prefix] and b"" < b"".join(parts[2:3]) < site for parts in marked):
         return Lan(stands_by=True)
     readers: dict[str, list[Peer]] = {}
     writers: dict[str, list[Peer]] = {}

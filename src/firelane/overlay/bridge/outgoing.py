@@ -21,6 +21,7 @@ from firelane.overlay.bridge.said import GONE, Said
 WINDOW = 500  # messages of QoS 1 under way
 AT_ONCE = 64
 OTHERS_BYTES = 1000  # what a packet has beside its payload, at most, but for the topic and partitions
+MOST_TOPICS = 10_000  # remembered
 LONGEST_EXPIRY_S = 2**32 - 1
 
 Group = tuple[Tap, Policies, tuple[str, ...]]  # writers that nobody elsewhere can tell apart
@@ -48,6 +49,7 @@ class Outgoing:
         self._taps: dict[Tap, RawReader] = {}
         self._kept: dict[Tap, set[str]] = {}  # topics on which a message is retained
         self._groups: set[Group] = set()
+        self._topics: set[str] = set()
         self._heard: set[Tap] = set()  # whose writers were known to be alive once
         self._lost: set[Tap] = set()
         self._free = list(range(WINDOW, 0, -1))
@@ -87,10 +89,12 @@ class Outgoing:
             done &= self._drain(tap, reader)
         return done
 
-    def look(self) -> None:
-        """See whether writers that must show that they are alive still do."""
+    def look(self) -> bool:
+        """See whether writers that must show that they are alive still do; whether that has changed."""
+        before = self._lost
         self._lost = {tap for tap, reader in self._taps.items() if tap in self._heard and not reader.alive}
         self._heard = {tap for tap, reader in self._taps.items() if tap in self._heard or reader.alive}
+        return self._lost != before
 
     def begin_anew(self) -> None:
         """What was under way is not answered any more."""
@@ -116,7 +120,18 @@ class Outgoing:
             self._tell("failed", str(problem))
             return
         self._kept[tap] = set()
+        self._begun(tap)
         self._say([Publish(topic=self._names.kind(tap.topic, tap.kind), payload=kind.document(), qos=1, retain=True)])
+
+    def _begun(self, tap: Tap) -> None:
+        """The first of a topic since this bridge was started: nothing counts that an earlier run has said."""
+        if tap.topic in self._topics:
+            return
+        if len(self._topics) >= MOST_TOPICS:
+            self._topics.clear()
+        self._topics.add(tap.topic)
+        said = Said(site=self._site, state=GONE)
+        self._say([_message(self._names.topic(tap.topic), b"", int(tap.reliable), False, said)])
 
     def _close(self, tap: Tap) -> None:
         """What was retained is no longer kept up to date, so it is taken back; who wants it again is told all."""

@@ -4,9 +4,9 @@
     firelane-dds-partition   a partition of the writer; one for each
     firelane-dds-key         the key of an instance that ended, base64; such a message has no payload
 
-STATE is alive, disposed, unregistered, or gone (the last writer like this has left or is not alive); TYPE the identity
-of the type, - if unknown; TIME when it was written, in nanoseconds since 1970; POLICIES what the writer offers; SITE
-the edge where it was written.
+STATE is alive, disposed, unregistered, or gone (the last writer like this has left or is not alive; without a TYPE, all
+of the site have); TYPE the identity of the type, - if unknown; TIME when it was written, in nanoseconds since 1970;
+POLICIES what the writer offers; SITE the edge where it was written.
 """
 
 from __future__ import annotations
