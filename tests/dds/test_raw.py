@@ -1,6 +1,8 @@
 """Samples as bytes, and who is there as it changes."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 from cyclonedds.idl import IdlStruct
@@ -97,21 +99,37 @@ def test_ends_of_instances_come_after_their_last_sample(ends):
     assert (ended.state, ended.key) == (DISPOSED, second.serialize_key())  # as writers do that go in order
 
 
-def test_what_is_no_sample_is_refused_and_harms_nobody(ends):
+def spoilt(sample, key, draw):
+    """Some bytes of it are others, and it may be cut."""
+    data = bytearray(draw.choice((sample, key)))
+    for _ in range(draw.randint(1, 4)):
+        data[draw.randrange(len(data))] = draw.choice((0, 1, 255, draw.randrange(256)))
+    return bytes(data[: draw.choice((len(data), draw.randrange(len(data) + 1)))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "good"), [(Thing, Thing(number=1, values=[5])), (Newer, Newer(text="Lövdalen", number=1))]
+)
+def test_what_is_no_sample_is_refused_and_holds_nobody_up(ends, kind, good):
     one, other = ends
-    out, into = RawWriter(one, "t", Thing, RELIABLE), Reader(other, "t", Thing, reliable=True)
+    out = RawWriter(one, "t", kind, RELIABLE, version_2=kind is Newer)
+    into = Reader(other, "t", kind, reliable=True)
     wait_until(lambda: out.matched == 1 == into.statistics().matched)
-    good = Thing(number=1, values=[5]).serialize()
-    for junk in (b"", b"\0", good[:4], good[:-5], good[:8] + b"\xff" * 8, b"\xff" * 64):
+    sample, key = good.serialize(), good.serialize_key(use_version_2=kind is Newer)
+    for junk in (b"", b"\0", sample[:4], b"\xff" * 64, b"\xff" * 4 + sample[4:], sample[:3] + b"\4" + sample[4:]):
         with pytest.raises(DdsError, match='topic "t" cannot be written'):
             out.write(junk, 1)
-    for junk in (b"", b"\0", good[:4], b"\xff" * 6):
         with pytest.raises(DdsError, match='topic "t" cannot be written'):
-            out.end_instance(junk, UNREGISTERED, 1)
-    assert out.write(good, 1)
+            out.end_instance(junk[:4] + key[4:] if len(junk) > 4 else junk, UNREGISTERED, 1)
+    draw = Random(1)
+    for _ in range(300):
+        bad = spoilt(sample, key, draw)
+        for act in (out.write, lambda data, when: out.end_instance(data, DISPOSED, when)):
+            with suppress(DdsError):
+                act(bad, 1)
+    assert out.write(sample, 2)
     got = []
-    wait_until(lambda: got.extend(into.take()) or got)
-    assert got == [Thing(number=1, values=[5])]
+    wait_until(lambda: got.extend(into.take()) or good in got[-1:])
 
 
 def test_a_reader_holds_only_so_many_and_its_writer_waits(ends):

@@ -18,7 +18,7 @@ from firelane.dds.quality import group_quality
 ANY = SampleState.Any | ViewState.Any | InstanceState.Any
 MOST_SAMPLES = 1024  # that are received and not yet taken
 HEADER_BYTES = 4
-VERSION_2 = range(6, 12)  # what the second byte of a header is
+VERSION_1, VERSION_2 = range(4), range(6, 12)  # what the second byte of a header is
 ALIVE, DISPOSED, UNREGISTERED = "alive", "disposed", "unregistered"
 _STATES = {InstanceState.NotAliveDisposed: DISPOSED, InstanceState.NotAliveNoWriters: UNREGISTERED}
 
@@ -116,15 +116,18 @@ class RawWriter:
             self._publisher = Publisher(participant.entity, group_quality(partitions))
             self._writer = DataWriter(self._publisher, made, offering(offered, version_2=version_2))
         self.topic, self._topic_entity = topic, made
+        self._kind, self._version_2 = kind, version_2
 
     def write(self, data: bytes, when_ns: int) -> bool:
         """Write a sample; False if there is no room, DdsError if it is none of the type."""
+        if not _headed(data, self._version_2):
+            self._done(DDSException.DDS_RETCODE_BAD_PARAMETER)
         return self._done(ddspy_write_ts(self._writer._ref, _padded(data), when_ns))
 
     def end_instance(self, key: bytes, state: str, when_ns: int) -> bool:
         """An instance is disposed of, or this writer writes it no more."""
         act = ddspy_dispose_ts if state == DISPOSED else ddspy_unregister_instance_ts
-        return self._done(act(self._writer._ref, _padded(key), when_ns))
+        return self._done(act(self._writer._ref, self._key(key), when_ns))
 
     def live(self) -> None:
         """Say that what it writes for is alive."""
@@ -140,6 +143,17 @@ class RawWriter:
         """Write no more; readers are told."""
         for entity in (self._writer, self._publisher, self._topic_entity):
             end(entity)
+
+    def _key(self, key: bytes) -> bytes:
+        """Coded anew: the library does not look at keys, and readers would ask for a bad one again and again."""
+        if not _headed(key, self._version_2):
+            self._done(DDSException.DDS_RETCODE_BAD_PARAMETER)
+        try:
+            sample = self._kind.deserialize_key(key)
+            return _padded(bytes(sample.serialize_key(use_version_2=self._version_2)))
+        except Exception:  # of the library's decoder, which raises what it likes
+            self._done(DDSException.DDS_RETCODE_BAD_PARAMETER)
+            raise
 
     def _done(self, code: int) -> bool:
         if code == DDSException.DDS_RETCODE_TIMEOUT:
@@ -159,6 +173,12 @@ def key_of(kind: Any, data: bytes) -> bytes:
 def is_version_2(data: bytes) -> bool:
     """Whether a sample is in the newer coding (XCDR2)."""
     return len(data) >= HEADER_BYTES and data[1] in VERSION_2
+
+
+def _headed(data: bytes, version_2: bool) -> bool:
+    """Whether the header is one of that version; its last byte says how many bytes of padding there are."""
+    known = VERSION_2 if version_2 else VERSION_1
+    return len(data) >= HEADER_BYTES and not data[0] and data[1] in known and not data[2] and data[3] < HEADER_BYTES
 
 
 def _padded(data: bytes) -> bytes:
