@@ -1,7 +1,7 @@
 """The bridge of an edge: finds the DDS endpoints of its site, is a client of the exchange for them, and passes samples
 both ways.
 
-Implements: pubsubcoord, section 2.4 and Algorithm 2: endpoints are discovered by built-in topics, and come and go in
+Implements: pubsubcoord, section 2.6.2 and appendix A.3: endpoints are discovered by built-in topics, and come and go in
             the registry as they do on the network; a topic's samples are carried for those that want it.
 Differs:    samples travel as MQTT messages that any client can read; a reader or writer of the bridge is there only
             while somebody needs it; settings that do not fit are told.
