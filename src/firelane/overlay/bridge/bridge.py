@@ -252,7 +252,7 @@ class Bridge:
         retained = self._exchange.broker.retained.matching(f"{self._settings.root}/+/+")
         topics = [kept.message.topic.decode() for kept in retained]
         own = [topic for topic in topics if self._names.is_instance(topic, self._edge.name)]
-        self._inside.say(*(Publish(topic=one, payload=b"", retain=True) for one in own))
+        self._outgoing.take_back(own)
 
     def _complain(self, kind: str, line: str) -> None:
         """Tell a line once, and count it."""
