@@ -1,10 +1,11 @@
 """DDS endpoints of different sites meet: two domains stand for two local networks, endpoints are processes."""
 
 import asyncio
+import time
 
 import pytest
 from bridges import LONG_S, bridged
-from sites import until
+from sites import sites, until
 
 from firelane.overlay.bridge import bridge
 
@@ -296,6 +297,47 @@ def test_what_nobody_elsewhere_wants_is_not_read(tmp_path):
                     await far.subscribe("dds/+/t", lambda topic, payload: None)
                     await until(lambda: here.told("a")["read"] == 1, LONG_S)
                 await until(lambda: here.told("a")["read"] == 0, LONG_S)
+
+    run(main)
+
+
+@pytest.mark.slow
+def test_endpoints_that_are_no_clients_count_and_do_not_linger(tmp_path):
+    async def main():
+        async with asyncio.timeout(LONG_S), sites(tmp_path, edges=("a",), routers=()) as here, here.client("a") as ann:
+            edge = here.brokers["a"]
+            while edge._local.endpoints()[0] != {"t": 1}:  # the exchange knows that somebody publishes
+                await ann.publish("t", b"x", qos=1)
+                await asyncio.sleep(0.05)
+            edge.declare_endpoints({"t": 3, "u": 2}, {"v": 4})
+            assert edge._local.endpoints()[:2] == ({"t": 3, "u": 2}, {"v": 4})
+            edge.declare_endpoints({"t": 0}, {})  # they have gone, though messages came a moment ago
+            assert edge._local.endpoints()[:2] == ({}, {})
+
+    run(main)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("site", ["a", "b"])
+def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, site):
+    async def main():
+        async with bridged(tmp_path) as here:
+            with (
+                here.endpoint("a", topic="t", reliable=True) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True) as reader,
+            ):
+                await until(lambda: here.told("a")["read"] == 1, LONG_S)
+                writer.send(number=1)
+                await until(lambda: len(reader.samples) == 1, LONG_S)
+                exchange = here.exchanges[site]
+                assert exchange.broker.kick("$dds", time.monotonic())
+                exchange.server.settle()
+                await until(lambda: here.told(site)["told"] == {"failed": 1}, LONG_S)
+                async with asyncio.timeout(LONG_S):
+                    while len(reader.samples) == 1:  # those are not carried that come while nobody wants them
+                        writer.send(number=2)
+                        await asyncio.sleep(0.1)
+                assert reader.samples[1]["number"] == 2
 
     run(main)
 
