@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from firelane.overlay.sending import SETTLED_S
 from live.overlay.cluster import Cluster, until
 from live.overlay.history import History, Publisher, Silence, Subscriber
 
@@ -88,6 +89,7 @@ class Load:
 
     def __init__(self, whole: Cluster) -> None:
         self.whole, self.history = whole, History()
+        self._strikes: list[tuple[str, Fault, float, float, float]] = []
         self.subscribers = [
             Subscriber(self.history, name, whole[edge], topic_filter) for name, (edge, topic_filter) in FILTERS.items()
         ]
@@ -95,7 +97,7 @@ class Load:
         self.publishers = [Publisher(self.history, whole[edge], some, RATE_HZ) for edge, some in TOPICS.items()]
         until(lambda: all(len(self.history.arrived[chain]) > RATE_HZ for chain in self.history.chains()))
 
-    def strike(self, name: str, chance: Random, holds_s: float) -> Struck:
+    def strike(self, name: str, chance: Random, holds_s: float) -> None:
         """One fault at a random instant, until all is as it was before."""
         until(lambda: self.whole.leader)
         fault = FAULTS[name](self.whole, chance)
@@ -107,17 +109,27 @@ class Load:
         ended_s = time.monotonic()
         until(self.whole.joined)
         until(self.history.caught_up())
-        now_s = time.monotonic()
+        self._strikes.append((name, fault, began_s, ended_s, time.monotonic() - ended_s))
+
+    def struck(self) -> list[Struck]:
+        """What each fault did, until the next one began."""
+        ends_s = [began_s for _, _, began_s, _, _ in self._strikes[1:]] + [self._stopped_s]
+        return [self._struck(*strike, until_s) for strike, until_s in zip(self._strikes, ends_s, strict=True)]
+
+    def _struck(self, name, fault, began_s, ended_s, caught_up_s, until_s) -> Struck:
         since_s = began_s + fault.noticed_s if fault.site is None else ended_s
+        others_since_s = since_s if fault.site is None else began_s
         return Struck(
             name=name,
-            silent=self.history.silence(since_s, now_s, site=fault.site),
-            others=self.history.silence(began_s if fault.site else since_s, now_s, without=fault.site),
-            caught_up_s=now_s - ended_s,
+            silent=self.history.silence(since_s, until_s, site=fault.site),
+            others=self.history.silence(others_since_s, until_s, without=fault.site),
+            caught_up_s=caught_up_s,
         )
 
     def stop(self) -> None:
         """End, and give what is under way time to arrive, also what might come twice."""
+        time.sleep(SETTLED_S)  # the last fault may have effects as late as that
+        self._stopped_s = time.monotonic()
         for publisher in self.publishers:
             publisher.stop()
         end_s = time.monotonic() + 30
