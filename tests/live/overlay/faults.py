@@ -132,8 +132,8 @@ class Load:
         self._stopped_s = time.monotonic()
         for publisher in self.publishers:
             publisher.stop()
-        end_s = time.monotonic() + 30
-        while self.history.problems() and time.monotonic() < end_s:
+        arrived, end_s = self.history.caught_up(), time.monotonic() + 30
+        while not arrived() and time.monotonic() < end_s:
             time.sleep(0.05)
         time.sleep(0.5)
         for subscriber in self.subscribers:

@@ -133,7 +133,7 @@ class Stock:
         self.client.max_inflight_messages_set(1000)
         self.client.reconnect_delay_set(0.05, 0.2)
         self.client.connect_async("127.0.0.1", edge.port)
-        self._thread = threading.Thread(target=self._loop)
+        self._thread = threading.Thread(target=self._loop, daemon=True)
 
     def _loop(self):
         with self.place.inside():
@@ -155,7 +155,7 @@ class Publisher(Stock):
         self._told = deque()  # what paho says of each message that is not acknowledged, its topic and its number
         self._stop = threading.Event()
         self._thread.start()
-        self._publishing = threading.Thread(target=self._run)
+        self._publishing = threading.Thread(target=self._run, daemon=True)
         self._publishing.start()
 
     def _run(self):

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 DELAY_S, LOSS = 0.015, 0.001  # of each crossing
 BACK_S = 5.0  # after a failure could be noticed; on a quiet machine one, but this one may be busy
-AWAY_S = 12.0, 60.0  # all of ZooKeeper: here, and in `make soak`
+AWAY_S = 8.0, 60.0  # all of ZooKeeper, longer than a session: here, and in `make soak`
 QUICK_S = {"pause a router": 3.0, "pause the leader": 3.0, "cut off a site": 3.0, "lose ZooKeeper": AWAY_S[0]}
 ROUNDS, MANY = 2, 20
 
