@@ -1121,12 +1121,12 @@ def _run_exchange(
     )
 
 
-def _join(role: Any, registry: str, name: str | None, locator: str | None) -> Any:
+def _join(role: Any, registry: str, name: str | None, locator: str | None, dds: int | None = None) -> Any:
     import socket
 
     from firelane.overlay.joining import Joining
 
-    return Joining(role=role, registry=registry, name=name or socket.gethostname(), locator=locator)
+    return Joining(role=role, registry=registry, name=name or socket.gethostname(), locator=locator, dds=dds)
 
 
 @main.command()
@@ -1134,13 +1134,14 @@ def _join(role: Any, registry: str, name: str | None, locator: str | None) -> An
 @_registry
 @_named
 @_locator
-def edge(registry: str, name: str | None, locator: str | None, **served: Any) -> None:
+@click.option("--dds", type=click.IntRange(0, 230), metavar="DOMAIN", help="Join the DDS endpoints of this domain too.")
+def edge(registry: str, name: str | None, locator: str | None, dds: int | None, **served: Any) -> None:
     """Run an exchange that joins those of other sites: what clients want elsewhere is passed on, the rest stays here.
 
     Other sites are found through the registry, messages go through routers (`firelane router`). What has QoS 1 or 2 is
     kept here until every site that wants it has it. All that `firelane serve` does, it does too.
     """
-    _run_exchange(join=_join("edge", registry, name, locator), **served)
+    _run_exchange(join=_join("edge", registry, name, locator, dds), **served)
 
 
 @main.command()

@@ -69,6 +69,7 @@ class EdgeBroker:
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
         self._said = ""
+        self.more: dict[str, Callable[[], dict[str, Any]]] = {}  # of whom else to tell in `statistics`
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -106,7 +107,19 @@ class EdgeBroker:
             "dropped": dict(sum((path.dropped for path, _ in self._paths.values()), self._sending.dropped)),
             "received": dict(self._receiving.counts),
             "strange": dict(self._strange),
+            **{name: told() for name, told in self.more.items()},
         }
+
+    def present(self, edge: str) -> bool:
+        """Whether an edge is here now: this one, or another that the registry knows to be connected."""
+        known = self._interest.edges.get(edge)
+        return edge == self.name or (known is not None and known.here)
+
+    def declare_endpoints(self, writers: dict[str, int], readers: dict[str, int]) -> None:
+        """Tell the registry of endpoints that are no clients of the exchange, by topic; 0 where all have gone."""
+        if (writers, readers) != (self._local.writers, self._local.readers):
+            self._local.writers, self._local.readers = writers, readers
+            self._reported_at = 0.0
 
     # ---- what is told by the registry
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from firelane.scenario.dds_settings import DdsSettings
 from firelane.scenario.fields import STRICT
 from firelane.units import DURATION
 
@@ -17,7 +18,7 @@ StrategyName = Literal["fewest-topics", "least-load", "long-term", "bounded-move
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:
     """What an edge shows routers (user, password, and whether and by which authority to encrypt), and by which strategy
-    a router that leads gives topics to routers: how many moves, and how often."""
+    a router that leads gives topics to routers: how many moves, and how often; and an edge's bridge to DDS."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -28,6 +29,7 @@ class OverlaySettings:
     strategy: StrategyName = "bounded-moves"
     moves: Annotated[int, Field(strict=True, ge=0)] = 10
     step_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="step", ge=0.1, le=86_400.0)] = 10.0
+    dds: DdsSettings | None = None
 
     def __post_init__(self) -> None:
         if self.password is not None and self.user is None:
