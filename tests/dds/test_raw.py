@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.annotations import key, mutable
+from cyclonedds.idl.annotations import appendable, key, mutable
 from cyclonedds.idl.types import int32, sequence
 from dds_rooms import QUICK, some_domain, wait_until
 
@@ -41,6 +41,12 @@ class Newer(IdlStruct, typename="raw.Newer"):
     text: str
     number: int32
     key("number")
+
+
+@dataclass
+@appendable
+class Single(IdlStruct, typename="raw.Single"):
+    text: str
 
 
 @pytest.fixture
@@ -80,6 +86,22 @@ def test_bytes_are_passed_on_as_they_are(ends, kind, sample):
     assert out.end_instance(key_of(kind, raw.data), DISPOSED, raw.when_ns + 1)
     wait_until(lambda: got.extend(into.take()) or len(got) == 2)
     assert got[1].key.number == 7
+
+
+def test_a_topic_without_keys_ends_too(ends):
+    one, other = ends
+    writer, reader = Writer(one, "in", Single, reliable=True), RawReader(other, "in", Single, RELIABLE)
+    out, into = RawWriter(other, "out", Single, RELIABLE, version_2=True), RawReader(one, "out", Single, RELIABLE)
+    wait_until(lambda: writer.statistics().matched == 1 == out.matched)
+    wait_until(lambda: into.alive == 1)
+    writer.send(Single(text="x"))
+    writer._writer.dispose(Single(text="x"))
+    sample, ended = collected(reader, 2)
+    assert out.write(sample.data, sample.when_ns)
+    assert out.end_instance(ended.key, ended.state, ended.when_ns)
+    again = collected(into, 2)
+    assert [(raw.data, raw.state) for raw in again] == [(sample.data, "alive"), (b"", DISPOSED)]
+    assert again[0].when_ns == sample.when_ns < again[1].when_ns <= ended.when_ns
 
 
 def test_ends_of_instances_come_after_their_last_sample(ends):

@@ -72,8 +72,9 @@ class RawReader:
                 samples.append(RawSample(writer=writer, when_ns=when, data=data))
             state = _STATES.get(info.instance_state)
             if state is not None and not info.sample_rank:  # after the last sample of its instance
-                key = self.key(data) if info.valid_data else data
-                samples.append(RawSample(writer=writer, when_ns=when, state=state, key=key))
+                key = self.key(data) if info.valid_data else data  # when it ended is not told with a sample
+                ended_ns = when + 1 if info.valid_data else when
+                samples.append(RawSample(writer=writer, when_ns=ended_ns, state=state, key=key))
         return samples
 
     def key(self, data: bytes) -> bytes:
@@ -148,6 +149,8 @@ class RawWriter:
         """Coded anew: the library does not look at keys, and readers would ask for a bad one again and again."""
         if not _headed(key, self._version_2):
             self._done(DDSException.DDS_RETCODE_BAD_PARAMETER)
+        if self._kind.__idl__.keyless:
+            return key[:HEADER_BYTES]
         try:
             sample = self._kind.deserialize_key(key)
             return _padded(bytes(sample.serialize_key(use_version_2=self._version_2)))

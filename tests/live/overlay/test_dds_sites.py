@@ -39,7 +39,7 @@ class Application:
                 self.got.append(said["sample"]["number"])
 
     def send(self, number):
-        self.process.stdin.write(json.dumps({"number": number}) + "\n")
+        self.process.stdin.write(json.dumps({"number": number, "matched": 1}) + "\n")
         self.process.stdin.flush()
 
 
