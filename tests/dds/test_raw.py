@@ -154,6 +154,13 @@ def test_what_is_no_sample_is_refused_and_holds_nobody_up(ends, kind, good):
     wait_until(lambda: got.extend(into.take()) or good in got[-1:])
 
 
+def test_a_key_that_cannot_be_read_is_told():
+    sample = Newer(text="abcd", number=1).serialize()
+    assert key_of(Newer, sample)
+    with pytest.raises(DdsError, match="whose key cannot be read"):
+        key_of(Newer, sample.replace(b"abcd", b"\xff\xfe\xfd\xfc"))  # what C takes for a string, Python does not
+
+
 def test_a_reader_holds_only_so_many_and_its_writer_waits(ends):
     one, other = ends
     out, reader = RawWriter(one, "t", Thing, RELIABLE), RawReader(other, "t", Thing, RELIABLE, most_samples=10)
