@@ -6,7 +6,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -116,13 +116,16 @@ class Traffic:
     async def __aexit__(self, *problem: object) -> None:
         await self._stack.aclose()
 
-    async def run(self, *, warm_s: float, run_s: float) -> Measured:
-        """Publish; what is sent after the warm-up counts, and is waited for at the end."""
+    async def run(self, *, warm_s: float, run_s: float, during: AbstractAsyncContextManager[Any]) -> Measured:
+        """Publish; what is sent after the warm-up, while the block `during` lasts, counts, and is waited for."""
         began = time.monotonic()
         self._from_s, until_s = began + warm_s, began + warm_s + run_s
         async with asyncio.TaskGroup() as group:
             for stream, client in zip(self._streams, self._publishers, strict=True):
                 group.create_task(self._publish(group, stream, client, until_s))
+            await asyncio.sleep(warm_s)
+            async with during:
+                await asyncio.sleep(run_s)
         await self._drained()
         return Measured(seen=self._seen, published=self._published, seconds=run_s)
 

@@ -27,7 +27,7 @@ class Network:
             return f"mqtt://{HOST}:{self.local[edge].port}"
         return self.cluster[edge].url
 
-    async def processor_s(self) -> dict[str, float]:
+    def processor_s(self) -> dict[str, float]:
         """Processor time of each broker so far."""
         return {one.name: one.processor_s() or 0.0 for one in self.cluster.members.values()}
 
@@ -65,15 +65,20 @@ async def network(
 
 
 class Busy:
-    """How busy brokers were between two moments, as shares of a core."""
+    """While the block lasts: how busy brokers are, as shares of a core, and how many messages routers get."""
 
     def __init__(self, net: Network) -> None:
         self._net = net
+        self.share: dict[str, float] = {}
+        self.received: dict[str, int] = {}
 
     async def __aenter__(self) -> Busy:
-        self._began_s, self._before = time.monotonic(), await self._net.processor_s()
+        self._received = await self._net.received()
+        self._began_s, self._before = time.monotonic(), self._net.processor_s()
         return self
 
     async def __aexit__(self, *problem: object) -> None:
-        after, passed_s = await self._net.processor_s(), time.monotonic() - self._began_s
+        after, passed_s = self._net.processor_s(), time.monotonic() - self._began_s
         self.share = {name: (after[name] - self._before[name]) / passed_s for name in after}
+        received = await self._net.received()
+        self.received = {name: received[name] - self._received[name] for name in received}
