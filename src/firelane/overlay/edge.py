@@ -33,7 +33,7 @@ from firelane.overlay.stamp import StampError, stamped, taken_off
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
 REPORT_EVERY_S = 1.0  # topics and their rates
-NOTABLE = 0.25  # change of a rate, to be told
+NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 TOPIC = "firelane-topic"  # the user property with the topic of what is sent to one edge
 LARGEST_BOOT = 2**63 - 1
 
@@ -266,7 +266,8 @@ class EdgeBroker:
         if now >= self._reported_at + REPORT_EVERY_S:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
-            self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
+            mean_hz = sum(rates_hz.values()) / max(1, len(rates_hz))
+            self._rates_hz = {name: steady(self._rates_hz.get(name), rate, mean_hz) for name, rate in rates_hz.items()}
             self._declare(lambda: self.registry.endpoints(publish, subscribe, self._rates_hz))
 
     def _declare(self, act: Callable[[], None]) -> None:
@@ -289,8 +290,9 @@ def _named(properties: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return found[-1], left | ({"user_property": rest} if rest else {})
 
 
-def _steady(before: float | None, now: float) -> float:
-    return now if before is None or abs(now - before) > NOTABLE * before else before
+def steady(before: float | None, now: float, mean_hz: float) -> float:
+    """A topic's rate as it is told: the last one, while that errs too little to matter for what routers carry."""
+    return now if before is None or abs(now - before) > NOTABLE * max(before, mean_hz) else before
 
 
 def _wanted(wish: Wish) -> Wanted:
