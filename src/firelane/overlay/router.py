@@ -71,14 +71,14 @@ class RoutingBroker:
         self._woken = asyncio.Event()
         self._due: list[Assign] = []
         self._load = Load()
+        self._elected_in = 0
 
     async def run(self) -> None:
         """Until cancelled."""
         self.registry.announce_router(self.name, self._boot, self.locator)
         self.registry.on_routers(self._routers_listener)
-        await asyncio.to_thread(warm, self._strategy)  # or messages would wait for seconds at the first step
-        self.registry.campaign(self._elected)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._campaign())
             group.create_task(self._report())
             group.create_task(self._lead())
 
@@ -95,12 +95,18 @@ class RoutingBroker:
         """What the leader would move next, and why."""
         return self._leader.plan()
 
+    async def _campaign(self) -> None:
+        """Who leads must be able to decide at once: making machine code for it would hold up messages for seconds."""
+        await asyncio.to_thread(warm, self._strategy)
+        self.registry.campaign(self._elected)
+
     # ---- what is told by the registry
 
     def _elected(self, elected: bool, epoch: int) -> None:
         now = monotonic()
         if elected:
             self._tell(f"this router leads, epoch {epoch}")
+            self._elected_in = epoch
             self.registry.on_edges(self._edges_listener)
             self.registry.on_topics(self._topics_listener)
             self._handle(Elected(now_s=now, epoch=epoch))
@@ -169,7 +175,9 @@ class RoutingBroker:
 
     async def _assign(self, action: Assign) -> None:
         try:
-            await self.registry.assign(action.homes, action.epoch)
+            # Each batch takes an epoch of its own; an action is of the one in which the leader was elected.
+            epoch = self.registry.epoch if action.epoch == self._elected_in else action.epoch
+            await self.registry.assign(action.homes, epoch)
         except RegistryError as problem:
             self._tell(f"topics were not given to routers: {problem}")
             self._handle(NotAssigned(now_s=monotonic(), topics=frozenset(action.homes)))
