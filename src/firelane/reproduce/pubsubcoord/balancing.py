@@ -31,7 +31,6 @@ BOUNDED, LONG_TERM = "bounded-moves", "long-term"
 PERIOD_STEPS = 30  # of a leader, for long-term
 THRESHOLD = "5 %"
 ASSIGNED_S = 30.0
-TOGETHER_S = 0.5  # moves of one step are seen within this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +39,10 @@ class CityEffort:
 
     topics: int
     routers: int
-    steps: int
-    step_s: float
-    minutes: int  # of the city in a step
+    steps: int  # of the city
+    minutes: int  # of the city in each of them
+    leader_steps: int  # while one lasts
+    step_s: float  # of the leader
     rate_hz: float
     moves: int
     tail: str = "light"
@@ -52,6 +52,11 @@ class CityEffort:
     def runs(self) -> int:
         """How many there are."""
         return len(self.strategies)
+
+    @property
+    def hold_s(self) -> float:
+        """How long a step of the city lasts."""
+        return self.leader_steps * self.step_s
 
 
 async def balancing(effort: CityEffort, *, seed: int, progress: Callable[[int], None]) -> list[Results]:
@@ -64,7 +69,8 @@ async def balancing(effort: CityEffort, *, seed: int, progress: Callable[[int], 
 
 
 async def _led(effort: CityEffort, strategy: str, seed: int) -> Results:
-    settings = (f"overlay.strategy={strategy}", f"overlay.moves={effort.moves}", f"overlay.step={effort.step_s:g}s")
+    moves = effort.moves if strategy == BOUNDED else effort.topics  # a period's placement at once, as in the paper
+    settings = (f"overlay.strategy={strategy}", f"overlay.moves={moves}", f"overlay.step={effort.step_s:g}s")
     planned = [Planned(role="router", name=name, settings=settings) for name in _names(effort.routers)]
     planned += [Planned(role="edge", name=name) for name in (SOURCE, TARGET)]
     loads = rates(
@@ -104,16 +110,10 @@ async def _played(
         task = group.create_task(publisher.run())
         await _assigned(watcher, loads.topics)
         begun, watcher.batches[:] = dict(publisher.sent), []
-        start = dict(watcher.placement)
-        steps, took_s = [], []
+        start, steps = dict(watcher.placement), []
         for row in loads.load:
             publisher.set(row)
-            before, began_s = await delivered(net.cluster), time.monotonic()
-            await asyncio.sleep(effort.step_s)
-            after, ended_s = await delivered(net.cluster), time.monotonic()
-            took_s.append(ended_s - began_s)
-            carried = [(after[name] - before[name]) / took_s[-1] for name in sorted(after)]
-            steps.append({"carried_hz": carried, "placement": dict(watcher.placement), "until_s": ended_s})
+            steps.append(await _step(net, watcher, effort))
         task.cancel()
     await drained(publisher, subscriber)
     return {
@@ -122,6 +122,16 @@ async def _played(
         **_outcome(loads, start, steps, effort),
         **_foretold(loads, start, watcher, effort, strategy),
     }
+
+
+async def _step(net: Network, watcher: Watcher, effort: CityEffort) -> Results:
+    """A step of the city: what routers passed on in its second half, and where topics were in the end."""
+    await asyncio.sleep(effort.hold_s / 2)
+    before, began_s = await delivered(net.cluster), time.monotonic()
+    await asyncio.sleep(effort.hold_s / 2)
+    after, passed_s = await delivered(net.cluster), time.monotonic() - began_s
+    carried = [(after[name] - before[name]) / passed_s for name in sorted(after)]
+    return {"carried_hz": carried, "placement": dict(watcher.placement)}
 
 
 async def _assigned(watcher: Watcher, topics: tuple[str, ...]) -> None:
@@ -154,6 +164,8 @@ def _outcome(loads: Loads, start: dict[str, str], steps: list[Results], effort: 
         "routers": routers,
         "steps": len(steps),
         "step_s": effort.step_s,
+        "hold_s": effort.hold_s,
+        "minutes": effort.minutes,
         "mean_router_hz": float(loads.load.sum(axis=1).mean()) / routers,
         "difference_hz": [difference_hz(row, _numbers(one["placement"], topics, routers), routers) for row, one in pairs],
         "counted_difference_hz": [max(one["carried_hz"]) - min(one["carried_hz"]) for one in steps],
@@ -175,10 +187,8 @@ def _foretold(loads: Loads, start: dict[str, str], watcher: Watcher, effort: Cit
         again = [_again(loads.topics, batch, effort) for batch in watcher.batches]
         found |= {"as_balance_says": sum(again)}
     else:
-        periods = max(0, -(-effort.steps // PERIOD_STEPS) - 1)
-        predicted = balance(
-            loads, brokers=effort.routers, method="long-term-causal", reconfigurations=periods
-        )
+        periods = max(1, round(effort.steps * effort.leader_steps / PERIOD_STEPS))
+        predicted = balance(loads, brokers=effort.routers, method="long-term-causal", reconfigurations=periods - 1)
     return found | {
         "predicted_moves": int(predicted.score.switches.sum()),
         "predicted_difference_hz": predicted.score.difference.tolist(),
