@@ -1,7 +1,7 @@
 """A wide-area link of an experiment's own: a TCP relay that holds back what passes, and now and then something longer.
 
-TCP itself makes up for lost packets, so a loss is seen as lateness: what was lost comes a retransmission time-out later,
-the round trip and 0.2 s (Linux's least), and what is behind it waits. One relay can be several links: whose a
+TCP itself makes up for lost packets, so a loss is seen as lateness: what was lost comes a retransmission time-out
+later, the round trip and 0.2 s (Linux's least), and what is behind it waits. One relay can be several links: whose a
 connection is, is told by the client id in its CONNECT.
 """
 
@@ -46,7 +46,7 @@ class Passed:
 class Relay:
     """`async with Relay() as relay:` listens on `relay.port` and passes on to `relay.target`, a port of this machine.
 
-    `links` may be changed at any time, and holds for what comes from then on; clients that it does not name have `other`.
+    `links` may be changed at any time, and holds for what comes from then on; clients not named there have `other`.
     """
 
     def __init__(self, *, other: Wan | None = None, seed: int = 1) -> None:
@@ -213,7 +213,8 @@ class _Near(_Side):
         else:
             self._hello += data
             self.client = client_of(self._hello)
-            if self.client is not None:
+            if self.client is not None and self._transport is not None:
+                self._transport.pause_reading()  # until there is somebody to pass it on to
                 self.relay.reached(self)
 
     def joined(self, far: _Far) -> None:
@@ -225,6 +226,8 @@ class _Near(_Side):
         self.out.send(self._hello)
         if self._transport is None or self._transport.is_closing():
             self.out.end()
+        else:
+            self._hold()
 
 
 class _Far(_Side):

@@ -21,7 +21,16 @@ from firelane.balance import Loads, balance
 from firelane.client import Client
 from firelane.overlay.owner import owner
 from firelane.overlay.registry import Registry, parse_registry
-from firelane.reproduce.pubsubcoord.city import SOURCE, TARGET, Publisher, Subscriber, Watcher, delivered, drained, rates
+from firelane.reproduce.pubsubcoord.city import (
+    SOURCE,
+    TARGET,
+    Publisher,
+    Subscriber,
+    Watcher,
+    delivered,
+    drained,
+    rates,
+)
 from firelane.reproduce.pubsubcoord.members import Planned
 from firelane.reproduce.pubsubcoord.wan import Network, network
 from firelane.reproduce.relay import Wan
@@ -167,7 +176,9 @@ def _outcome(loads: Loads, start: dict[str, str], steps: list[Results], effort: 
         "hold_s": effort.hold_s,
         "minutes": effort.minutes,
         "mean_router_hz": float(loads.load.sum(axis=1).mean()) / routers,
-        "difference_hz": [difference_hz(row, _numbers(one["placement"], topics, routers), routers) for row, one in pairs],
+        "difference_hz": [
+            difference_hz(row, _numbers(one["placement"], topics, routers), routers) for row, one in pairs
+        ],
         "counted_difference_hz": [max(one["carried_hz"]) - min(one["carried_hz"]) for one in steps],
         "hashed_difference_hz": [difference_hz(row, hashed, routers) for row in loads.load],
         "still_difference_hz": [difference_hz(row, still, routers) for row in loads.load],
@@ -204,4 +215,4 @@ def _again(topics: tuple[str, ...], batch: Results, effort: CityEffort) -> bool:
         one, brokers=effort.routers, method=BOUNDED, threshold=THRESHOLD, max_moves=effort.moves, current=current
     )
     moved = {move.topic: move.target.replace("broker-", "router-") for move in said.moves}
-    return moved == batch["moved"]
+    return bool(moved == batch["moved"])

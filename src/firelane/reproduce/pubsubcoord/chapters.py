@@ -28,11 +28,21 @@ def locality_chapter(points: list[Results]) -> str:
         ]
         for one in points
     ]
-    columns = ["topics", "locality", "links alone", "mean", "99 %", "largest", "routers' messages/s", "an edge's core", "lost"]
+    columns = [
+        "topics",
+        "locality",
+        "links alone",
+        "mean",
+        "99 %",
+        "largest",
+        "routers' messages/s",
+        "an edge's core",
+        "lost",
+    ]
     return paragraphs(
         "## Figure 6: data locality",
         table(columns, rows),
-        "A message that stays takes two LAN links, one that leaves two more over the WAN; the rest is what brokers add. "
+        "A message that stays takes two LAN links, one that leaves two of the WAN too; the rest is what brokers add. "
         "Routers' messages include acknowledgements between edges. What stays local never reaches a router.",
         "![Figure 6](figure-6.png)",
     )
@@ -41,7 +51,11 @@ def locality_chapter(points: list[Results]) -> str:
 def scale_chapter(more: list[Results], routers: Results) -> str:
     """Figures 7a, 7b, 7d and 7e."""
     topics = [
-        [str(one["topics"]), *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")), percent(one["edge_load"])]
+        [
+            str(one["topics"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+            percent(one["edge_load"]),
+        ]
         for one in more
     ]
     counts = [
@@ -80,10 +94,24 @@ def coordination_chapter(points: list[Results]) -> str:
         for one in points
     ]
     held = [
-        [f"{one['joining']:,}", f"{one['leaves']:,}", f"{one['znodes']:,.0f}", f"{one['watches']:,.0f}", f"{one['requests']:,.0f}"]
+        [
+            f"{one['joining']:,}",
+            f"{one['leaves']:,}",
+            f"{one['znodes']:,.0f}",
+            f"{one['watches']:,.0f}",
+            f"{one['requests']:,.0f}",
+        ]
         for one in points
     ]
-    columns = ["join", "all within", "ZooKeeper, mean", "asked, median", "SUBACK", "known elsewhere, median, 99 %", "router, median, 99 %"]
+    columns = [
+        "join",
+        "all within",
+        "ZooKeeper, mean",
+        "asked, median",
+        "SUBACK",
+        "known elsewhere, median, 99 %",
+        "router, median, 99 %",
+    ]
     return paragraphs(
         "## Figures 7c, 7f: thousands join at once",
         table(columns, rows),
@@ -113,11 +141,26 @@ def paths_chapter(points: list[Results]) -> str:
         for one in some
     ]
     single = [
-        [seconds(one["first"]["delay_s"]), percent(one["first"]["loss"]), *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max"))]
+        [
+            seconds(one["first"]["delay_s"]),
+            percent(one["first"]["loss"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+        ]
         for one in points
         if one["name"] == "8a"
     ]
-    columns = ["case (L1, L2, L3)", "", "links alone", "mean", "99 %", "largest", "L1, bytes", "L2, bytes", "L3, bytes", "lost"]
+    columns = [
+        "case (L1, L2, L3)",
+        "",
+        "links alone",
+        "mean",
+        "99 %",
+        "largest",
+        "L1, bytes",
+        "L2, bytes",
+        "L3, bytes",
+        "lost",
+    ]
     return paragraphs(
         "## Figure 8, Table 1: one path or two",
         "A link of kind A takes 30 ms, one of kind B 250 ms and loses 1 %. L1 is the direct link between the edges, L2 "
@@ -149,12 +192,23 @@ def balancing_chapter(runs: list[Results]) -> str:
         for run in runs
     ]  # fmt: skip
     one = runs[0]
-    columns = ["strategy", "live", "predicted", "assigned once", "hashed", "moves", "predicted", "steps as predicted", "messages", "lost, twice, disordered"]
+    columns = [
+        "strategy",
+        "live",
+        "predicted",
+        "assigned once",
+        "hashed",
+        "moves",
+        "predicted",
+        "steps as predicted",
+        "messages",
+        "lost, twice, disordered",
+    ]
     return paragraphs(
         "## Balancing live",
         f"The city of the broker-cluster paper (`firelane.balance.cases`, from 6 o'clock, {one['minutes']} minutes a "
-        f"step): {one['topics']} topics published at one site with {3600 * one['mean_router_hz'] * one['routers']:,.0f} "
-        f"messages an hour, wanted at another, through {one['routers']} routers. A step lasts {one['hold_s']:g} s, in "
+        f"step): {one['topics']} topics published at one site with {one['mean_router_hz'] * one['routers']:,.0f} "
+        f"messages a second, wanted at another, through {one['routers']} routers. A step lasts {one['hold_s']:g} s, in "
         f"which the leader decides every {one['step_s']:g} s. Load differences are in % of what a router carries on "
         "average.",
         table(columns, rows),

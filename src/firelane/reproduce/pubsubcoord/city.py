@@ -7,6 +7,7 @@ import heapq
 import json
 import time
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,10 @@ class Publisher:
     async def run(self) -> None:
         """Until cancelled."""
         now = time.monotonic()
-        due = [(now + (number + 1) / len(self._topics) * self._every_s[number], number) for number in range(len(self._topics))]
+        due = [
+            (now + (number + 1) / len(self._topics) * self._every_s[number], number)
+            for number in range(len(self._topics))
+        ]
         heapq.heapify(due)
         async with asyncio.TaskGroup() as group:
             try:
@@ -79,14 +83,14 @@ class Subscriber:
         self.arrived[topic].append(int(payload))
 
     def verdict(self, sent: Counter[str], begun: dict[str, int]) -> dict[str, int]:
-        """Messages lost, come twice and come in the wrong order, of those after the first that each topic counts from."""
+        """How many were lost, came twice or in the wrong order, of those after the number where each topic begins."""
         found: Counter[str] = Counter(lost=0, again=0, disordered=0)
         for topic, last in sent.items():
             numbers = [one for one in self.arrived[topic] if one > begun.get(topic, 0)]
             firsts = list(dict.fromkeys(numbers))
             found["lost"] += last - begun.get(topic, 0) - len(firsts)
             found["again"] += len(numbers) - len(firsts)
-            found["disordered"] += sum(after < before for before, after in zip(firsts, firsts[1:], strict=False))
+            found["disordered"] += sum(after < before for before, after in pairwise(firsts))
         return dict(found)
 
 

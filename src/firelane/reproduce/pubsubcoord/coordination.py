@@ -38,9 +38,10 @@ SPARE_FILES = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrowdEffort:
-    """How many networks have subscribers, how many topics there are, and how many join at once."""
+    """How many networks have subscribers, how many routers and topics there are, and how many join at once."""
 
     networks: int
+    routers: int
     topics: int
     joining: Sequence[int]
 
@@ -78,7 +79,7 @@ async def figure_7c(effort: CrowdEffort, *, seed: int, progress: Callable[[int],
     """For every number of subscribers that join at once."""
     _open_files(max(effort.joining))
     edges = [f"network-{number}" for number in range(1, effort.networks + 1)]
-    planned = [Planned(role="router", name=name) for name in ("router-1", "router-2")]
+    planned = [Planned(role="router", name=name) for name in _routers(effort.routers)]
     planned += [Planned(role="edge", name=name) for name in ("source", *edges)]
     found = []
     for count in effort.joining:
@@ -86,6 +87,10 @@ async def figure_7c(effort: CrowdEffort, *, seed: int, progress: Callable[[int],
             found.append(await _point(net, edges, count, effort.topics))
         progress(1)
     return found
+
+
+def _routers(count: int) -> list[str]:
+    return [f"router-{number}" for number in range(1, count + 1)]
 
 
 def subscribers(edges: Sequence[Joining], count: int, topics: int) -> list[Joining]:
@@ -206,5 +211,7 @@ def _open_files(count: int) -> None:
     wanted = count + SPARE_FILES
     if soft < wanted:
         if hard != resource.RLIM_INFINITY and hard < wanted:
-            raise FirelaneError(f"{count} subscribers need {wanted} open files, and {hard} are allowed; raise ulimit -n")
+            raise FirelaneError(
+                f"{count} subscribers need {wanted} open files, and {hard} are allowed; raise ulimit -n"
+            )
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -55,15 +55,15 @@ FULL = Effort(
         networks=5, routers=3, topics=(12, 16, 20), localities=(0.1, 0.3, 0.5, 0.7, 0.9), warm_s=2.0, run_s=5.0
     ),
     scale=ScaleEffort(networks=2, topics=(10, 20, 30, 40, 50), routers=(1, 2, 3, 4), warm_s=4.0, run_s=8.0),
-    crowd=CrowdEffort(networks=10, topics=1000, joining=(2000, 4000, 6000, 8000, 10_000)),
+    crowd=CrowdEffort(networks=10, routers=2, topics=1000, joining=(2000, 4000, 6000, 8000, 10_000)),
     paths=PathEffort(pairs=4, warm_s=3.0, run_s=30.0),
     city=CityEffort(topics=40, routers=3, steps=10, minutes=30, leader_steps=6, step_s=2.5, rate_hz=200.0, moves=10),
 )
 QUICK = Effort(
     locality=LocalityEffort(networks=2, routers=1, topics=(6,), localities=(0.0, 1.0), warm_s=1.0, run_s=1.5),
-    scale=ScaleEffort(networks=1, topics=(5, 15), routers=(1, 2), warm_s=1.0, run_s=1.5),
-    crowd=CrowdEffort(networks=2, topics=100, joining=(200,)),
-    paths=PathEffort(pairs=2, warm_s=2.0, run_s=2.0, cases=(1, 2), delays_s=(0.03,)),
+    scale=ScaleEffort(networks=1, topics=(5, 15), routers=(2,), warm_s=1.0, run_s=1.5),
+    crowd=CrowdEffort(networks=1, routers=1, topics=100, joining=(200,)),
+    paths=PathEffort(pairs=1, warm_s=1.5, run_s=1.5, cases=(1,), delays_s=(0.03,)),
     city=CityEffort(
         topics=12, routers=2, steps=2, minutes=60, leader_steps=5, step_s=1.0, rate_hz=60.0, moves=10,
         strategies=(BOUNDED,),

@@ -35,7 +35,9 @@ def _figure_6(points: list[Results], path: Path) -> None:
     for number, topics in enumerate(sorted({point["topics"] for point in points})):
         some = [point for point in points if point["topics"] == topics]
         localities = [point["locality"] for point in some]
-        axes.plot(localities, _milliseconds(some, "mean"), "o-", color=COLOURS[number], label=f"{topics} topics a network")
+        axes.plot(
+            localities, _milliseconds(some, "mean"), "o-", color=COLOURS[number], label=f"{topics} topics a network"
+        )
         label = "the links alone" if number == 0 else None
         axes.plot(localities, [1e3 * point["expected_s"] for point in some], ":", color=LINKS, label=label)
     axes.set(xlabel="data locality: share of topics that nobody elsewhere wants", ylabel="end to end, ms, mean")
@@ -51,11 +53,17 @@ def _figure_7(results: Results, path: Path) -> None:
     _latencies(axes[0][1], [point["routers"] for point in routers], routers, "7b: more routers", "routers")
     _coordination(axes[0][2], crowd)
     axes[1][0].plot([point["topics"] for point in more], [100 * point["edge_load"] for point in more], "o-", color=MEAN)
-    axes[1][0].set(xlabel="topics of a network", ylabel="% of a core, an edge", title="7d: how busy edges are", ylim=(0, None))
+    axes[1][0].set(
+        xlabel="topics of a network", ylabel="% of a core, an edge", title="7d: how busy edges are", ylim=(0, None)
+    )
     counts = [point["routers"] for point in routers]
     axes[1][1].plot(counts, [100 * np.mean(point["router_loads"]) for point in routers], "o-", color=MEAN, label="mean")
-    axes[1][1].plot(counts, [100 * max(point["router_loads"]) for point in routers], "^--", color=HIGH, label="the busiest")
-    axes[1][1].set(xlabel="routers", ylabel="% of its share of a core, a router", title="7e: how busy routers are", ylim=(0, None))
+    axes[1][1].plot(
+        counts, [100 * max(point["router_loads"]) for point in routers], "^--", color=HIGH, label="the busiest"
+    )
+    axes[1][1].set(
+        xlabel="routers", ylabel="% of its share of a core, a router", title="7e: how busy routers are", ylim=(0, None)
+    )
     axes[1][1].legend(frameon=False, fontsize=8)
     _nodes(axes[1][2], crowd)
     for one in (axes[0][1], axes[1][1]):
@@ -137,13 +145,19 @@ _WAYS = {SINGLE: "one path", MULTI: "two paths"}
 def _overhead(axes: Axes, points: list[Results]) -> None:
     found = ways(points)
     width = 0.8 / len(found)
-    for number, (way, some) in enumerate(found.items()):
+    for number, some in enumerate(found.values()):
         place = np.arange(len(some)) + (number - (len(found) - 1) / 2) * width
         bottom = np.zeros(len(some))
         for link, colour in (("L2", COLOURS[1]), ("L3", COLOURS[5]), ("L1", COLOURS[2])):
             height = np.array([one["passed"][link] / max(1, one["samples"]) for one in some])
-            label = {"L1": "L1, direct", "L2": "L2, to the router", "L3": "L3, from it"}[link] if number == len(found) - 1 else None
-            axes.bar(place, height, 0.95 * width, bottom=bottom, color=colour, label=label if height.any() or label else None)
+            label = (
+                {"L1": "L1, direct", "L2": "L2, to the router", "L3": "L3, from it"}[link]
+                if number == len(found) - 1
+                else None
+            )
+            axes.bar(
+                place, height, 0.95 * width, bottom=bottom, color=colour, label=label if height.any() or label else None
+            )
             bottom += height
         axes.set_xticks(np.arange(len(some)), [one["name"].removeprefix("case ") for one in some])
     axes.set(title="8c: bytes on the links, for each message", xlabel="case", ylabel="bytes, both ways")

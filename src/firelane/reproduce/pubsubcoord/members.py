@@ -49,7 +49,9 @@ class Member(Exchange):
 
     def received(self) -> int:
         """How many messages were published here so far."""
-        (found,) = re.findall(r"^firelane_publications_received_total (\S+)$", self.ask("GET", "/metrics").decode(), re.M)
+        (found,) = re.findall(
+            r"^firelane_publications_received_total (\S+)$", self.ask("GET", "/metrics").decode(), re.M
+        )
         return int(float(found))
 
 
@@ -111,9 +113,7 @@ def cluster(planned: Sequence[Planned], *, started: Callable[[Member], None] = l
         yield Cluster(server, members)
 
 
-def _launched(
-    stack: ExitStack, folder: Path, server: Zookeeper, one: Planned
-) -> tuple[subprocess.Popen[bytes], Path]:
+def _launched(stack: ExitStack, folder: Path, server: Zookeeper, one: Planned) -> tuple[subprocess.Popen[bytes], Path]:
     complaints = folder / f"{one.name}.txt"
     command = [one.role, "--mqtt-port", "0", "--http-port", "0", "--data-dir", str(folder / one.name)]
     command += ["--registry", server.address, "--name", one.name]

@@ -136,7 +136,11 @@ def _path_rows(points: list[Results]) -> list[list[str]]:
     better = sum(mean[MULTI][name] < mean[SINGLE][name] for name in mean[MULTI])
     sizes = {way: np.mean([_bytes(one) for one in some]) for way, some in found.items()}
     return [
-        ["two paths, the worst of cases 1 to 5; one path, the best case", "better", f"{seconds(worst)}; {seconds(best)}"],
+        [
+            "two paths, the worst of cases 1 to 5; one path, the best case",
+            "better",
+            f"{seconds(worst)}; {seconds(best)}",
+        ],
         [
             "two paths, the worst case; one path of 125 ms links that lose 1 %",
             "better",
@@ -148,7 +152,7 @@ def _path_rows(points: list[Results]) -> list[list[str]]:
 
 
 def _bytes(one: Results) -> float:
-    return float(sum(one["passed"].values())) / max(1, one["samples"])
+    return float(sum(one["passed"].values()) / max(1, one["samples"]))
 
 
 def _city_row(run: Results) -> list[str]:
@@ -160,4 +164,3 @@ def _city_row(run: Results) -> list[str]:
         f"{run['lost']} of {run['messages']:,} messages lost"
     )
     return [f"a city, balanced live by `{run['strategy']}`", NOTHING, said]
-

@@ -65,9 +65,7 @@ async def more_topics(effort: ScaleEffort, *, seed: int, progress: Callable[[int
     return found
 
 
-async def more_routers(
-    effort: ScaleEffort, needed: float, *, seed: int, progress: Callable[[int], None]
-) -> Results:
+async def more_routers(effort: ScaleEffort, needed: float, *, seed: int, progress: Callable[[int], None]) -> Results:
     """Figures 7b and 7e: latency, and how much of its share of a core each router uses.
 
     `needed` is how much of one a single router needs for all topics.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -103,7 +104,7 @@ class Traffic:
             for seen, (stream, target) in zip(self._seen, targets, strict=True):
                 client = await self._stack.enter_async_context(Client(target))
                 await client.subscribe(
-                    stream.topic, lambda _, payload, seen=seen: self._got(seen, payload), qos=self._qos,
+                    stream.topic, partial(self._got, seen), qos=self._qos,
                     properties=stream.properties,
                 )  # fmt: skip
             for stream in self._streams:
@@ -141,7 +142,7 @@ class Traffic:
             group.create_task(client.publish(stream.topic, payload, qos=self._qos))
             due_s += self._every_s
 
-    def _got(self, seen: Seen, payload: bytes) -> None:
+    def _got(self, seen: Seen, _: str, payload: bytes) -> None:
         sent_s, number = SENT.unpack_from(payload)
         if sent_s < self._from_s:
             return

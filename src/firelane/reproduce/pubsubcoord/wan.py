@@ -45,7 +45,9 @@ async def network(
     """Brokers that reach routers over `wan`, and each other too if `direct`; clients reach edges over `lan`."""
     async with AsyncExitStack() as stack:
         relayed = [one.name for one in planned if one.role == "router" or direct]
-        between = {name: await stack.enter_async_context(Relay(other=wan, seed=seed + n)) for n, name in enumerate(relayed)}
+        between = {
+            name: await stack.enter_async_context(Relay(other=wan, seed=seed + n)) for n, name in enumerate(relayed)
+        }
         edges = [one.name for one in planned if one.role == "edge"] if lan is not None else []
         local = {name: await stack.enter_async_context(Relay(other=lan)) for name in edges}
         told = [replace(one, locator=between[one.name].locator) if one.name in between else one for one in planned]
