@@ -23,8 +23,8 @@ class Sites:
         self.exchanges, self.brokers, self.lines = {}, {}, []
         self._stacks = {}
 
-    async def start(self, kind, name, **settings):
-        """A router or an edge."""
+    async def start(self, kind, name, *, seen_at=lambda locator: locator, **settings):
+        """A router or an edge; `seen_at` says where others are told to reach it."""
         stack = self._stacks[name] = AsyncExitStack()
         exchange = {"anonymous": "always", "system_interval": 0, **settings}
         if kind == "router":
@@ -34,7 +34,7 @@ class Sites:
             running(scenario, host=HOST, mqtt_port=0, data_dir=self.folder / name, tell=self.lines.append)
         )
         registry = await stack.enter_async_context(Registry(parse_registry(self.registry)))
-        locator = served.addresses["mqtt"].removeprefix("mqtt://")
+        locator = seen_at(served.addresses["mqtt"].removeprefix("mqtt://"))
         make = RoutingBroker if kind == "router" else EdgeBroker
         broker = make(served, registry, name, locator=locator, tell=lambda line: self.lines.append(f"{name}: {line}"))
         group = await stack.enter_async_context(asyncio.TaskGroup())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
 
+from firelane.exchange.neighbours import EDGE, NAME
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import (
@@ -42,7 +43,6 @@ MOST_UNSENT_BYTES = 4_000_000
 MOST_BYTES = 16_000_000  # of a packet
 FILTERS_A_PACKET = 500
 LAST_PORT = 65_535
-EDGE = "edge:"  # how the client id of an edge begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,10 @@ class Credentials:
 
 
 class Path:
-    """To one router. `got` is called with what comes, `up` and `down` when it can be reached and no more."""
+    """To one router. `got` is called with what comes, `up` and `down` when it can be reached and no more.
+
+    With `peer` it leads to that edge, of which nothing is wanted.
+    """
 
     def __init__(
         self,
@@ -66,11 +69,15 @@ class Path:
         got: Callable[[Publish], None],
         up: Callable[[], None],
         down: Callable[[str], None],
+        peer: str | None = None,
     ) -> None:
         self.locator = locator
+        self._peer = peer
         self._edge, self._credentials = edge, credentials
         self._got, self._up, self._down = got, up, down
         self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}": Wish(qos=1)}
+        if peer is not None:
+            self._wanted = {}
         self._own = len(self._wanted)
         self._line: _Line | None = None
         self.dropped: Counter[str] = Counter()
@@ -118,7 +125,7 @@ class Path:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 _, line = await loop.create_connection(
-                    lambda: _Line(self._got), host.strip("[]"), int(port), ssl=self._credentials.tls
+                    lambda: _Line(self._got, self._peer), host.strip("[]"), int(port), ssl=self._credentials.tls
                 )
         except TimeoutError:
             return "no answer"
@@ -156,8 +163,8 @@ class Path:
 class _Line(asyncio.Protocol):
     """One connection, as long as it lasts."""
 
-    def __init__(self, got: Callable[[Publish], None]) -> None:
-        self._got = got
+    def __init__(self, got: Callable[[Publish], None], peer: str | None = None) -> None:
+        self._got, self._peer = got, peer
         self._partial = bytearray()
         self._heard_at = monotonic()
         self._ids: deque[int] = deque()
@@ -240,6 +247,9 @@ class _Line(asyncio.Protocol):
                     packet = self._waiting.popleft()
                     self._waiting_bytes -= len(packet.payload)
                     self.publish(packet)
+            case Connack(reason=0) if self._peer not in (None, _name(packet)):
+                self.problem = "another broker answers there; start that edge with another --locator"
+                self.entered.set()
             case Connack(reason=0):
                 self._ids.extend(range(1, packet.properties.get("receive_maximum", 65_535) + 1))
                 self.open = True
@@ -254,6 +264,11 @@ class _Line(asyncio.Protocol):
                 self.abort()
             case _:
                 pass
+
+
+def _name(packet: Connack) -> str | None:
+    """Which edge answers, if it is one."""
+    return dict(packet.properties.get("user_property", ())).get(NAME)
 
 
 def _asking(new: Mapping[str, Wish], gone: list[str]) -> list[Packet]:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Unwatch, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
 from firelane.overlay.notes import Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
@@ -144,13 +144,22 @@ class Sending:
             state = self._new_topic(copy.topic, now)
             done.append(Watch(copy.topic))
         if not missing:
-            return done + self._send_plainly(copy, state)
+            return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
         kept = _Kept(copy, state.last, missing, now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
+        done += self._directly(copy, kept.after, copy.qos)
         return [*done, self._forward(kept, router, epoch)] if router is not None else done
+
+    def _directly(self, copy: Copy, after: int, qos: int, only: str | None = None) -> list[Action]:
+        """Copies without a router, for edges that have a deadline; the route need not be known for that."""
+        edges = [edge for edge in self._interest.direct(copy.topic) if only is None or edge == only]
+        if not edges:
+            return []
+        stamp = Stamp(self._name, self._boot, copy.number, after, self.route(copy.topic)[1], qos, copy.retain)
+        return [Direct(edge, copy, stamp) for edge in edges]
 
     def _send_plainly(self, copy: Copy, state: _Topic) -> list[Action]:
         """A message of QoS 0 waits for nothing but the route of a new topic."""
@@ -280,14 +289,17 @@ class Sending:
         actions: list[Action] = []
         for kept in some:
             router, epoch = self.route(kept.copy.topic)
-            if router is None:
+            directly = self._directly(kept.copy, kept.after, kept.copy.qos, edge)
+            if router is None and not directly:
                 continue
             turns = round(kept.retry_s / FIRST_RETRY_S).bit_length() - 1
-            paths = [router, *sorted(self._paths - {router})]
             kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
             kept.retry_at = now + kept.retry_s
             self.sent_again += 1
-            actions.append(self._forward(kept, paths[turns % len(paths)], epoch, edge))
+            actions += directly
+            if router is not None:
+                paths = [router, *sorted(self._paths - {router})]
+                actions.append(self._forward(kept, paths[turns % len(paths)], epoch, edge))
         return actions
 
     def _forward(self, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
