@@ -36,15 +36,19 @@ class Relay:
             task.add_done_callback(self._tasks.discard)
 
     async def _pass_on(self, reader, writer):
-        with suppress(OSError):
-            while data := await reader.read(65_536):
-                await self._goes.wait()
-                writer.write(data)
-        writer.close()
+        try:
+            with suppress(OSError):
+                while data := await reader.read(65_536):
+                    await self._goes.wait()
+                    writer.write(data)
+        finally:
+            writer.transport.abort()
 
-    def close(self):
-        for task in self._tasks:
+    async def close(self):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -56,4 +60,4 @@ async def relay():
         yield one
     finally:
         server.close()
-        one.close()
+        await one.close()

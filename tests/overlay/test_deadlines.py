@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from firelane.exchange.access import Identity
-from firelane.overlay.actions import Deliver, Tell
+from firelane.overlay.actions import Copy, Deliver, Direct, Tell
 from firelane.overlay.deadlines import Admission, Deadlines
-from firelane.overlay.interest import Wish
+from firelane.overlay.interest import Edge, Interest, Wish
 from firelane.overlay.races import Races
 from firelane.overlay.receiving import Receiving
+from firelane.overlay.sending import Sending
 from firelane.overlay.stamp import Stamp
 from firelane.scenario.load import from_data
 from firelane.scenario.need import Need
@@ -170,6 +171,87 @@ def test_each_message_waits_since_it_came_and_all_before_it_go_with_it():
     assert here.machine.held == 0
 
 
+def test_an_edge_that_has_started_waits_for_what_was_kept_for_it_however_long_that_takes():
+    here = Receiver()
+    here.gets(9, after=7)
+    here.tick(100.0)
+    here.gets(5, after=0, now=100.0)  # the first of three
+    here.gets(11, after=9, now=100.0)
+    here.tick(200.0)
+    assert here.delivered == [5]
+    here.gets(7, after=5, now=200.0)
+    assert here.delivered == [5, 7, 9, 11]
+    here.gets(15, after=13, now=200.0)
+    here.tick(200.3)
+    assert here.delivered == [5, 7, 9, 11, 15]
+
+
+def test_a_copy_that_says_that_nothing_is_owed_before_it_sets_free_the_one_that_waits():
+    here = Receiver()
+    here.gets(9, after=7, router="r")
+    assert here.delivered == []
+    here.gets(9, after=0)
+    assert here.delivered == [9]
+    assert here.machine.held == 0
+
+
+# ---- the origin
+
+
+def origin(*edges):
+    interest = Interest()
+    for name in edges:
+        interest.change(name, Edge(here=True, filters={"t": Wish(qos=1, deadline_s=0.2)}, locator="h:1"))
+    sending = Sending("a", 1, interest)
+    sending.routers_listener(["r"], 0.0)
+    return sending, interest
+
+
+def published(sending, number, qos=1):
+    copy = Copy(topic="t", payload=b"", qos=qos, number=number, packet_id=number)
+    found = sending.published(copy, 0.0)
+    return {one.edge: (one.stamp.number, one.stamp.after) for one in found if isinstance(one, Direct)}
+
+
+def test_a_direct_copy_goes_at_once_to_all_who_have_a_deadline_though_no_router_is_known():
+    sending, interest = origin("b", "c")
+    interest.change("d", Edge(here=True, filters={"#": Wish(qos=1)}, locator="h:1"))
+    interest.change("e", Edge(here=False, filters={"t": Wish(qos=1, keeps=True, deadline_s=0.2)}, locator="h:1"))
+    interest.change("f", Edge(here=True, filters={"t": Wish(qos=1, deadline_s=0.2)}))  # nobody knows where
+    assert published(sending, 5, qos=0) == {"b": (5, 0), "c": (5, 0)}
+    assert published(sending, 7) == {"b": (7, 0), "c": (7, 0)}
+
+
+def test_a_direct_copy_names_the_last_that_its_edge_has_not_got_and_nothing_that_it_has_or_is_not_owed():
+    sending, interest = origin("b")
+    for number in (1, 2, 3):
+        published(sending, number)
+    sending.came("b", [1, 3])
+    assert published(sending, 4) == {"b": (4, 2)}
+    interest.change("c", Edge(here=True, filters={"t": Wish(qos=1, deadline_s=0.2)}, locator="h:1"))
+    assert published(sending, 5) == {"b": (5, 4), "c": (5, 0)}
+    sending.came("b", [2, 4, 5])
+    assert published(sending, 6) == {"b": (6, 0), "c": (6, 5)}
+
+
+def test_among_very_many_that_others_have_not_got_the_one_before_is_named():
+    sending, _ = origin("b", "c")
+    for number in range(1, 300):
+        published(sending, number)
+    sending.came("b", range(1, 300))
+    assert published(sending, 300) == {"b": (300, 299), "c": (300, 299)}
+
+
+def test_what_is_not_acknowledged_is_sent_again_directly_too_at_growing_distances():
+    sending, _ = origin("b")
+    published(sending, 1)
+    times = [n / 10 for n in range(200) if any(isinstance(one, Direct) for one in sending.tick(n / 10))]
+    assert times == pytest.approx([1.0, 3.0, 7.0, 15.0], abs=0.35)
+
+
+# ---- what both know
+
+
 def test_of_qos_0_a_second_copy_is_told_from_one_that_newer_ones_have_overtaken():
     here = Receiver()
     for number in (1, 2, 4):
@@ -201,9 +283,10 @@ def test_so_many_races_and_gaps_are_remembered_and_no_more():
     assert races.seen(("a", 99))
     assert not races.seen(("a", 89))
     here = Receiver(0.0)
+    here.gets(1)
     for n in range(10, 1000, 10):
         here.gets(n, after=n - 5)
         here.tick(0.0)
-    assert here.delivered == list(range(10, 1000, 10))
+    assert here.delivered == [1, *range(10, 1000, 10)]
     assert len(here.machine._chains["a", "t"].skipped) == 16
     assert not here.machine._due

@@ -1,14 +1,18 @@
 """Topics with a deadline come from edge to edge as well: real sockets, one process, a router that can hang."""
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+import paho.mqtt.client as paho
 import pytest
 from relays import relay
 from sites import sites, until
 
 from firelane.client import Client, ClientError
-from firelane.exchange.access import hashed
+from firelane.exchange.access import Identity, hashed
+from firelane.exchange.neighbours import Neighbours
+from firelane.mqtt.encode import encode
+from firelane.mqtt.packets import V5, Connect, Publish, Will
 from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Status, TopicState, TreeState, Wanted
 from firelane.overlay.showing import shown, state_of
 from firelane.overlay.stamp import Stamp, stamped
@@ -85,12 +89,51 @@ def test_of_two_copies_the_first_is_delivered_and_the_second_is_counted(tmp_path
             await until(lambda: sum(direct(here, "b")["second"].values()) >= 50)
             said = direct(here, "b")
             assert sum(said["first"].values()) == 50
-            assert direct(here, "a")["paths"]["b"]["sent"] == 50
+            assert direct(here, "a")["paths"]["b"]["sent"] >= 50
 
     run(main)
     for parity in (0, 1):
         assert [n for n in heard if n % 2 == parity] == sorted({n for n in heard if n % 2 == parity})
     assert [n for n in heard if n % 2] == list(range(1, 50, 2))
+
+
+def test_an_edge_that_was_away_gets_all_that_was_kept_for_it_before_what_comes_directly(tmp_path):
+    heard = []
+    profiled = {**OPEN, "profiles": {"soon": {"need": {"max_delay": "10 ms"}}}}
+
+    async def main():
+        async with two_sites(tmp_path, b=profiled) as (here, line), here.client("a") as ann:
+            with durable(here.exchanges["b"], heard, "$need/soon/alarm"):
+                await until(connected(here))
+            await here.stop("b")
+            for n in range(30):
+                await ann.publish("alarm", b"%d" % n, qos=1)
+            line.pause()
+            await here.start("edge", "b", **profiled)
+            with durable(here.exchanges["b"], heard, "$need/soon/alarm"):
+                await until(connected(here))
+                await ann.publish("alarm", b"30", qos=1)
+                await until(lambda: len(heard) >= 31, within_s=20)
+                line.resume()
+
+    run(main)
+    assert heard == [b"%d" % n for n in range(31)]
+
+
+@contextmanager
+def durable(exchange, got, wants):
+    """A stock client whose session outlives it."""
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id="ben", clean_session=False)
+    client.on_message = lambda client, data, message: got.append(message.payload)
+    client.on_connect = lambda client, *_: client.subscribe(wants, 1)
+    host, port = exchange.addresses["mqtt"].removeprefix("mqtt://").split(":")
+    client.connect(host, int(port))
+    client.loop_start()
+    try:
+        yield
+    finally:
+        client.disconnect()
+        client.loop_stop()
 
 
 def test_a_direct_path_is_there_only_while_somebody_has_a_deadline(tmp_path):
@@ -134,7 +177,7 @@ def test_without_a_direct_connection_the_router_goes_on_alone_and_that_is_said_o
             if answers == "nobody":
                 elsewhere = "127.0.0.1:1"
             else:
-                others = await stack.enter_async_context(sites(tmp_path / "others", edges=("x",), routers=()))
+                others = await stack.enter_async_context(sites(tmp_path / "others", edges=(), routers=("x",)))
                 elsewhere = others.exchanges["x"].addresses["mqtt"].removeprefix("mqtt://")
             here, _ = await stack.enter_async_context(two_sites(tmp_path, b_seen_at=lambda locator: elsewhere))
             ann, ben = [await stack.enter_async_context(here.client(name)) for name in "ab"]
@@ -146,7 +189,7 @@ def test_without_a_direct_connection_the_router_goes_on_alone_and_that_is_said_o
             said = [line for line in here.lines if "edge b at" in line]
             assert len(said) == 1
             assert said[0].endswith("what has a deadline goes through routers alone")
-            assert direct(here, "a")["refused"] == {"no path": 1}
+            assert direct(here, "a")["refused"]["no path"] >= 1
 
     (tmp_path / "others").mkdir()
     run(main)
@@ -170,6 +213,40 @@ def test_at_an_edge_no_ordinary_client_publishes_below_overlay(tmp_path):
 
     run(main)
     assert heard == []
+
+
+def test_at_an_edge_no_will_is_published_below_overlay(tmp_path):
+    heard = []
+
+    async def main():
+        async with two_sites(tmp_path) as (here, _), here.client("b") as ben:
+            await ben.subscribe("$overlay/#", lambda topic, payload: heard.append(payload))
+            await ben.subscribe("last/#", lambda topic, payload: heard.append(payload))
+            for topic in ("$overlay/to/b", "last/words"):
+                host, port = here.exchanges["b"].addresses["mqtt"].removeprefix("mqtt://").split(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                will = Will(topic=topic, payload=topic.encode())
+                writer.write(encode(Connect(client_id="eve", version=V5, will=will), V5))
+                await reader.readexactly(4)
+                writer.transport.abort()
+            await until(lambda: heard)
+            await asyncio.sleep(0.1)
+
+    run(main)
+    assert heard == [b"last/words"]
+
+
+def test_an_edge_takes_only_what_is_for_it_and_from_edges_that_it_knows():
+    got = []
+    known = Identity(client_id="edge:a", roles=("edges",))
+    here = Neighbours(name="b", admits=lambda who: "edges" in who.roles, got=lambda *what: got.append(what))
+    assert here.takes(known, "$overlay/to/b", b"x", 0, {})
+    assert got == [("a", b"x", {})]
+    assert not here.takes(known, "$overlay/to/c", b"x", 0, {})
+    assert not here.takes(known, "$overlay/to/b", b"x", 2, {})
+    assert not here.takes(Identity(client_id="edge:a"), "$overlay/to/b", b"x", 0, {})
+    assert not here.takes(Identity(client_id="a", roles=("edges",)), "$overlay/to/b", b"x", 0, {})
+    assert len(got) == 1
 
 
 def test_only_edges_with_good_credentials_may_send_and_only_what_is_their_own(tmp_path):
@@ -203,9 +280,6 @@ def test_only_edges_with_good_credentials_may_send_and_only_what_is_their_own(tm
 
 
 async def _publish(client, topic, payload, properties):
-    from firelane.mqtt.encode import encode
-    from firelane.mqtt.packets import V5, Publish
-
     packet = Publish(topic=topic, payload=payload, qos=0, properties={"user_property": properties})
     client._connection.write(encode(packet, V5))
 
@@ -222,7 +296,7 @@ def test_how_much_is_sent_directly_is_limited_and_the_rest_goes_through_the_rout
                 await ann.publish("alarm", b"%d" % n, qos=1)
             await until(lambda: len(heard) == 5)
             assert direct(here, "a")["paths"]["b"]["sent"] == 1
-            assert direct(here, "a")["refused"] == {"too often": 4}
+            assert direct(here, "a")["refused"]["too often"] >= 4  # more if something is sent again
 
     run(main)
     assert heard == [b"%d" % n for n in range(5)]

@@ -34,10 +34,11 @@ class Admission:
         self._edges = _only(settings, self._direct.senders)
         self._clients = _only(settings, self._direct.clients)
         self._asks = lru_cache(MOST_IDENTITIES)(lambda one: _is_among(self._clients, one))
+        self._sends = lru_cache(MOST_IDENTITIES)(lambda one: _is_among(self._edges, one))
 
     def sends(self, identity: Identity) -> bool:
         """Whether this is an edge that may send to this one directly."""
-        return _is_among(self._edges, identity)
+        return self._sends(identity)
 
     def deadline_s(self, identity: Identity, max_delay_s: float | None) -> float | None:
         """The deadline that a client's subscription has; None if it has none, or none that counts."""

@@ -6,7 +6,8 @@ What was sent under an older epoch than was seen here is refused. QoS 0 is not w
 discarded.
 
 A topic with a deadline comes by two ways, through a router and directly; the first copy wins. There a gap is waited for
-no longer than the deadline: what comes after that is discarded, counted, and acknowledged. No clock, no I/O.
+no longer than the deadline: what comes after that is discarded, counted, and acknowledged. After a start, what was kept
+for this edge meanwhile is waited for first. No clock, no I/O.
 
 Implements: pubsubcoord, section 2.4.2, the receiving end of two paths.
 Differs:    what the paper leaves to DDS: copies are recognised by their numbers, order is kept, and late ones counted.
@@ -46,6 +47,7 @@ class _Chain:
     held: dict[int, Deliver] = field(default_factory=dict)
     ask_at: float = 0.0
     skipped: tuple[tuple[int, int], ...] = ()  # gaps that were given up: what is between comes too late
+    caught_up: bool = False  # whether all that had been kept for this edge before it started has come
 
 
 _NOTHING = _Chain()
@@ -126,7 +128,9 @@ class Receiving:
         if chain is None or not chain.held or what.before > min(chain.held):
             return []
         chain.last = max(chain.last, what.before - 1)
-        return self._released(chain)
+        released = self._released(chain)
+        chain.caught_up = chain.caught_up or not chain.held
+        return released
 
     def committed(self, origin: str, number: int) -> None:
         """A message is safe here: its origin need not keep it for this edge."""
@@ -219,13 +223,15 @@ class Receiving:
             chain.held[number] = deliver
             self._held += 1
             patience_s = self._patience_s(deliver.topic)
-            if patience_s is not None and patience_s < inf:
+            if chain.caught_up and patience_s is not None and patience_s < inf:
                 self._due.setdefault((deliver.stamp.origin, deliver.topic), {})[number] = now + patience_s
 
     def _in_order(self, chain: _Chain, deliver: Deliver) -> list[Action]:
         chain.last = deliver.stamp.number
         self._unsafe.add((deliver.stamp.origin, deliver.stamp.number))
-        return [deliver, *self._released(chain)]
+        actions = [deliver, *self._released(chain)]
+        chain.caught_up = chain.caught_up or not chain.held
+        return actions
 
     def _released(self, chain: _Chain) -> list[Action]:
         actions: list[Action] = []

@@ -28,6 +28,7 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 LOOK_EVERY_S = 0.2  # for what is to be sent again
 AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
+LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
 MOST_WAITING = 1000  # messages of QoS 0 that wait for it, of all topics
 
@@ -147,10 +148,11 @@ class Sending:
             return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
         kept = _Kept(copy, state.last, missing, now + FIRST_RETRY_S)
+        for edge in self._interest.direct(copy.topic):
+            done += self._directly(copy, _owed(state, edge), copy.qos, edge)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
-        done += self._directly(copy, kept.after, copy.qos)
         return [*done, self._forward(kept, router, epoch)] if router is not None else done
 
     def _directly(self, copy: Copy, after: int, qos: int, only: str | None = None) -> list[Action]:
@@ -306,3 +308,13 @@ class Sending:
         copy = kept.copy
         stamp = Stamp(self._name, self._boot, copy.number, kept.after, epoch, copy.qos, copy.retain)
         return Forward(router, copy, stamp, edge)
+
+
+def _owed(state: _Topic, edge: str) -> int:
+    """The last message of a topic that an edge has not acknowledged: what is sent directly need wait for no other.
+
+    Among very many the one before is named instead, which the edge asks for if it lacks it.
+    """
+    newest = islice(reversed(state.kept.items()), LOOKED_AT)
+    found = next((number for number, kept in newest if edge in kept.missing), 0)
+    return found if found or len(state.kept) <= LOOKED_AT else state.last
