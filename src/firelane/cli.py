@@ -1101,6 +1101,7 @@ def _run_exchange(
     http_port: int,
     data_dir: Path,
     assignments: tuple[str, ...],
+    defaults: dict[str, Any] | None = None,
     **how: Any,
 ) -> None:
     import os
@@ -1109,7 +1110,7 @@ def _run_exchange(
     from firelane.serve import serve as run
 
     run(
-        lambda: load_exchange(scenario, assignments, os.environ),
+        lambda: load_exchange(scenario, assignments, os.environ, defaults),
         host=host,
         mqtt_port=mqtt_port,
         http_port=http_port,
@@ -1151,9 +1152,12 @@ def router(registry: str, name: str | None, locator: str | None, **served: Any) 
     """Run a router: passes messages on between edges (`firelane edge`), and keeps none.
 
     Any number of routers share the topics; one of them leads and gives topics to the others, and again when one dies or
-    has too much to do (exchange.overlay.strategy).
+    has too much to do (exchange.overlay.strategy). Nothing is written to disk, and limits are as wide as edges need
+    them, unless settings say otherwise.
     """
-    _run_exchange(join=_join("router", registry, name, locator), **served)
+    from firelane.overlay.joining import ROUTER
+
+    _run_exchange(defaults=ROUTER, join=_join("router", registry, name, locator), **served)
 
 
 @main.group()

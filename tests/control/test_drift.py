@@ -57,6 +57,22 @@ def test_a_load_that_moves_enough_is_a_change(before, after, expected):
     assert outdated(seen(at_load(before), WANTS), at_load(after)) is expected
 
 
+@pytest.mark.parametrize(
+    ("mean", "latest", "expected"),
+    [
+        (1.2, 0.7, True),  # the mean is on its way down
+        (1.2, 1.15, False),  # it has arrived
+        (1.2, 1.4, False),
+        (1.7, 0.7, False),  # more than was planned for
+    ],
+)
+def test_it_falls_while_the_latest_look_saw_much_less_than_the_mean_says(mean, latest, expected):
+    before = seen(at_load(1.5), WANTS)
+    share = latest / mean
+    topics = tuple(one._replace(latest_hz=share * one.rate_hz) for one in at_load(mean))
+    assert expectation(before).falls(replace(before, topics=topics), 60.0) is expected
+
+
 def test_half_of_the_headroom_may_be_eaten_and_no_more():
     scenario = Scenario(name="live", headroom=0.06)
     scene = seen(at_load(1.5), WANTS)

@@ -12,7 +12,13 @@ CALM = Observed(topics=(SeenTopic("a", 10.0, 100.0, 0.0, 10.0),), subscriptions=
 
 
 class Outdated:
-    """A plan that no longer fits."""
+    """A plan that no longer fits; there may be less and less traffic."""
+
+    def __init__(self, falling=False):
+        self.falling = falling
+
+    def falls(self, observed, listened_s):
+        return self.falling
 
     def outdated(self, observed, listened_s):
         return True
@@ -29,6 +35,18 @@ def test_while_traffic_is_changing_the_next_look_is_waited_for_once():
     assert outlook.moved(Outdated(), changing, 60.0, 1.0) is None
     assert outlook.moved(Outdated(), changing, 60.0, 2.0).kind == "load"
     assert outlook.moved(Outdated(), changing, 60.0, 3.0) is None  # another change
+
+
+def test_a_plan_for_less_traffic_waits_some_seconds_while_there_is_less_and_less():
+    outlook = Outlook(ControlSettings())
+    falling = [outlook.moved(Outdated(falling=True), CALM, 60.0, float(second)) for second in range(22)]
+    assert [second for second, cause in enumerate(falling) if cause is not None] == [10, 21]
+
+
+def test_once_it_falls_no_more_it_is_planned_for():
+    outlook = Outlook(ControlSettings())
+    assert outlook.moved(Outdated(falling=True), CALM, 60.0, 1.0) is None
+    assert outlook.moved(Outdated(), CALM, 60.0, 2.0).kind == "load"
 
 
 def test_a_change_that_is_certain_is_not_waited_for():

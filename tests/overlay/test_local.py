@@ -7,6 +7,7 @@ from sites import until
 from firelane.client import Client
 from firelane.exchange.connecting import OVERLAY
 from firelane.exchange.inside import Inside
+from firelane.exchange.retained import OVERLAY_HAD
 from firelane.exchange.run import running
 from firelane.mqtt.packets import Publish
 from firelane.overlay.actions import Deliver
@@ -66,6 +67,30 @@ def test_limits_of_clients_do_not_end_it(tmp_path):
             await asyncio.sleep(2.0)  # longer than it may be silent
             local.deliver(message(51))
             await until(lambda: len(safe) == 51)
+            local.leave()
+
+    asyncio.run(main())
+
+
+def test_what_has_come_is_not_marked_before_it_is_taken_in(tmp_path):
+    """While the log takes nothing more a message waits, and what is written down of it with it."""
+    safe, heard = [], []
+
+    async def main():
+        async with asyncio.timeout(20), exchange(tmp_path) as served:
+            local = Local(served, got=lambda copy: None, safe=lambda origin, number: safe.append(number))
+            local.enter()
+            async with Client(served.addresses["mqtt"]) as ben:
+                await ben.subscribe("t", lambda topic, payload: heard.append(payload), qos=1)
+                marks = f"{OVERLAY_HAD}#"
+                journal = served.broker.journal
+                journal.__class__ = type("Full", (type(journal),), {"__slots__": (), "refusing": True})
+                local.deliver(message(1))
+                await asyncio.sleep(0.1)
+                assert (safe, heard, list(served.broker.retained.matching(marks))) == ([], [], [])
+                journal.__class__ = type(journal).__base__
+                await until(lambda: safe == [1])
+                assert len(list(served.broker.retained.matching(marks))) == 1
             local.leave()
 
     asyncio.run(main())

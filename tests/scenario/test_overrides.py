@@ -172,3 +172,10 @@ def test_a_bad_override_never_repeats_a_secret(assignment):
     if value:
         variable = "FIRELANE_" + key.upper().replace(".", "__")
         assert "hunter2" not in problem_of(**{variable: value})
+
+
+def test_defaults_are_for_what_nobody_has_set(file):
+    defaults = {"exchange.limits.queue": 77, "exchange.limits.inflight": 78, "exchange.limits.subscriptions": 79}
+    limits = load_exchange(file, ["exchange.limits.inflight=8"], {}, defaults).exchange.limits
+    assert (limits.queue, limits.inflight, limits.subscriptions) == (5, 8, 79)
+    assert load_exchange(None, defaults={"exchange.durability": "memory"}).exchange.durability == "memory"

@@ -132,6 +132,17 @@ def test_a_higher_load_never_counts_for_less(target, one, other):
     assert keep.error(min(one, other)) <= keep.error(max(one, other)) + 1e-12
 
 
+def test_from_the_finest_precision_a_surge_is_answered_within_five_samples():
+    """A measured fire keeps a device below its target for minutes, and after a surge needs a delta of 0.24."""
+    keep = PrecisionController(target=0.7, gamma_max=1.0)
+    for sample in range(100):
+        keep.sample(5.0 * sample, 0.54)
+    assert keep.at_limit
+    for sample in range(100, 105):
+        keep.sample(5.0 * sample, 1.0)
+    assert 0.24 <= keep.gamma < 1.0
+
+
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40))
 def test_gamma_stays_in_its_limits_whatever_is_measured(loads):
     keep = controller(gamma_min=0.5, gamma_max=2.0)

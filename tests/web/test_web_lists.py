@@ -12,6 +12,7 @@ from paho.mqtt.packettypes import PacketTypes
 from web_side import guest, until, user, web_side, with_expiry
 
 from firelane.exchange import server
+from firelane.exchange.connecting import OVERLAY
 from firelane.exchange.message import Message
 from firelane.exchange.retained import Kept, RetainedMessages
 from firelane.web.clients import OfClient, list_clients
@@ -167,6 +168,13 @@ def test_what_is_to_end_must_be_named_and_be_there(side, path):
     answer = side.http.delete(f"/api/v1/{path}", params={name: "no\nbody"})
     assert answer.status_code == 404
     assert "no\\nbody" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["clients", "sessions"])
+def test_a_part_of_the_exchange_itself_is_not_ended(side, path):
+    answer = side.http.delete(f"/api/v1/{path}", params={"client_id": OVERLAY})
+    assert answer.status_code == 409
+    assert "part of the exchange" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("version", [paho.MQTTv311, paho.MQTTv5])

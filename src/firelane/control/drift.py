@@ -6,7 +6,7 @@ class: there the noise of many topics cancels out, while a shift of what matters
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,16 @@ class Expectation:
     def outdated(self, observed: Observed, listened_s: float) -> bool:
         """Whether traffic has moved too far."""
         return self._now(observed, listened_s).moved_from(self._planned, self._headroom)
+
+    def falls(self, observed: Observed, listened_s: float) -> bool:
+        """Whether no link has more to carry than was planned, and some have even less than their means say yet."""
+        latest = replace(observed, topics=tuple(one._replace(rate_hz=one.latest_hz) for one in observed.topics))
+        now, last = (
+            self._now(observed, listened_s).offered.sum(axis=1),
+            self._now(latest, listened_s).offered.sum(axis=1),
+        )
+        then = self._planned.offered.sum(axis=1)
+        return bool((now <= then).all() and (now - last > MOVED * then).any())
 
     def shift(self, observed: Observed, listened_s: float) -> str:
         """How far, in words: the link whose load differs most."""

@@ -20,6 +20,7 @@ MOST_REACH = 6  # or as far ahead as the trend has lasted: the longer it has, th
 LEAD = 0.2  # of the horizon: how long before a forecast's time the next is planned for
 SETTLING_S = 3.0  # in which the mean of a rate that has jumped follows
 SURPRISE = 4.0  # standard deviations
+FALLING_S = 10.0  # for which a plan for less traffic waits while there is less and less: it is in no hurry
 
 
 class Ahead(NamedTuple):
@@ -41,6 +42,7 @@ class Outlook:
         self._held_until = self._foreseen_until = 0.0
         self._trend_since = self._trend_seen = float("-inf")  # the last one
         self._waited = False  # for the next look to tell what has changed
+        self._falling_since: float | None = None
 
     @property
     def record(self) -> Record:
@@ -87,12 +89,12 @@ class Outlook:
         self.look(observed, expectation.costs(), now)
         held, ahead = self.held(observed, now), self.ahead(observed, now)
         if not expectation.outdated(ahead, listened_s):
+            self._falling_since = None
             return None  # though there may be less now
         if ahead is held or expectation.outdated(held, listened_s):
-            if observed.unsettled and not self._waited:  # topics that change together are not all seen to at once
-                self._waited = True
+            if self._waits(expectation, observed, listened_s, now):
                 return None
-            self._waited = False
+            self._waited, self._falling_since = False, None
             return Cause(kind="load", words=expectation.shift(held, listened_s))
         if now < self._foreseen_until - LEAD * self._horizon_s:
             return None
@@ -118,6 +120,16 @@ class Outlook:
         self._held = {one.name: one.rate_hz for one in expected.topics}
         self._held_until = now + held_s
         self._foreseen_until = now + self._horizon_s if self._believing else 0.0
+
+    def _waits(self, expectation: Expectation, observed: Observed, listened_s: float, now: float) -> bool:
+        """Whether the next looks will tell better what has changed, and that can wait."""
+        if observed.unsettled and not self._waited:  # topics that change together are not all seen to at once
+            self._waited = True
+            return True
+        if not expectation.falls(observed, listened_s):
+            return False
+        self._falling_since = now if self._falling_since is None else self._falling_since
+        return now < self._falling_since + FALLING_S
 
     def _reaches(self, now: float) -> list[int]:
         """How many horizons ahead may be planned for; 0 if nothing is foreseen."""

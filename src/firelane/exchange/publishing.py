@@ -8,7 +8,7 @@ from firelane.exchange import neighbours, sensing
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
-from firelane.exchange.retained import Kept
+from firelane.exchange.retained import OVERLAY_HAD, Kept
 from firelane.exchange.routes import Route
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
@@ -29,7 +29,6 @@ _NOBODY = bytes((Reason.NO_MATCHING_SUBSCRIBERS,))
 _NO_IDENTIFIER = bytes(2)
 ALERTS = "$firelane/alerts"
 _ALERTS = ALERTS.encode()
-OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.local
 NOBODY = Identity(client_id="")
 _SENSE = ROOT.encode()
 _OVERLAY = neighbours.TOPICS.encode()
@@ -45,7 +44,9 @@ def handle_publish(broker: Broker, connection: Connection, flags: int, body: byt
     """
     packet = decode_publish(flags, body, connection.version)
     topic = _topic(broker, connection, packet)
-    if packet.qos and _must_wait(broker, connection, topic, packet):
+    # What a part of the exchange keeps about a message must not be kept before it.
+    after_others = connection.numbered and packet.retain and connection.deferred
+    if after_others or (packet.qos and _must_wait(broker, connection, topic, packet)):
         if connection.deferred_bytes + len(body) > MOST_DEFERRED_BYTES:
             return False
         connection.deferred.append((flags, body))

@@ -10,7 +10,8 @@ from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import TopicTree
 from firelane.sense.offer import GRANT
 
-OWN = (b"$SYS/", GRANT.encode())  # topics on which only the exchange itself speaks
+OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.had
+OWN = (b"$SYS/", GRANT.encode(), OVERLAY_HAD.encode())  # topics on which only the exchange itself speaks
 
 
 @dataclass(slots=True)

@@ -77,6 +77,10 @@ class Traffic:
                 self._unseen.add(topic)
         return seen
 
+    def totals(self) -> list[tuple[str, int]]:
+        """How many messages each topic has had since it was first seen."""
+        return [(seen.name, seen.published) for seen in self._seen.values()]
+
     def take_silent(self) -> list[bytes]:
         """Forget topics on which nothing is said any more, once there are many.
 

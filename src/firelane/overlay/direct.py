@@ -19,7 +19,7 @@ from typing import Any
 from firelane.mqtt.packets import Publish
 from firelane.overlay.actions import Direct
 from firelane.overlay.addressing import addressed
-from firelane.overlay.path import Credentials, Path
+from firelane.overlay.path import Credentials, Path, Sent
 from firelane.scenario.overlay_settings import DirectSettings
 
 
@@ -69,7 +69,7 @@ class Directly:
             self.refused["too often"] += 1
         else:
             topic, properties = addressed(action.edge, action.copy, action.stamp)
-            self.sent[action.edge] += known[0].publish(topic, action.copy.payload, 0, properties)
+            self.sent[action.edge] += known[0].publish(topic, action.copy.payload, 0, properties) is Sent.YES
 
     def _afforded(self, now: float) -> bool:
         """At most so many a second, of which those of one second may come at once."""

@@ -27,7 +27,7 @@ from firelane.overlay.interest import Interest, Wish, edge_of
 from firelane.overlay.local import Local
 from firelane.overlay.notes import FOR, TO, NoteError, read_note
 from firelane.overlay.owner import Assignment
-from firelane.overlay.path import Credentials, Path
+from firelane.overlay.path import Credentials, Path, Sent
 from firelane.overlay.receiving import Receiving
 from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wanted
 from firelane.overlay.registry.feed import Changes
@@ -114,6 +114,7 @@ class EdgeBroker:
             "kept": self._sending.kept,
             "held": self._receiving.held,
             "sent_again": self._sending.sent_again,
+            "filters_refused": sum(path.refused for path, _ in self._paths.values()),
             "dropped": dict(sum((path.dropped for path, _ in self._paths.values()), self._sending.dropped)),
             "received": dict(self._receiving.counts),
             "direct": {
@@ -173,7 +174,13 @@ class EdgeBroker:
                 self._do(self._sending.path_down(router, monotonic()))
 
         path = Path(
-            self.name, locator, self._credentials, got=lambda packet: self._arrived(router, packet), up=up, down=down
+            self.name,
+            locator,
+            self._credentials,
+            got=lambda packet: self._arrived(router, packet),
+            up=up,
+            down=down,
+            tell=lambda line: self._tell(f"router {router} at {locator}: {line}"),
         )
         path.want(self._wishes)
         assert self._group is not None
@@ -270,8 +277,11 @@ class EdgeBroker:
         else:
             topic, properties = copy.topic, stamped(copy.properties, action.stamp)
         path = self._paths.get(action.router)
-        if path is not None:
-            path[0].publish(topic, copy.payload, min(action.stamp.qos, 1), properties)
+        if path is None:
+            return
+        sent = path[0].publish(topic, copy.payload, min(action.stamp.qos, 1), properties)
+        if sent is Sent.TOO_LARGE and copy.qos:  # it would be next time too
+            self._do(self._sending.given_up(copy.number))
 
     def _send_note(self, action: Tell) -> None:
         preferred = self._paths.get(action.router or "")

@@ -15,12 +15,21 @@ from firelane.overlay.edge import EdgeBroker
 from firelane.overlay.leading import Leading
 from firelane.overlay.path import Credentials
 from firelane.overlay.registry import Registry, parse_registry
-from firelane.overlay.registry.tree import RegistryError
+from firelane.overlay.registry.tree import RegistryError, TreeState
 from firelane.overlay.router import RoutingBroker
 from firelane.scenario.overlay_settings import OverlaySettings
 
 Role = Literal["edge", "router"]
 EVERYWHERE = ("0.0.0.0", "[::]")
+PATIENCE_S = 3.0  # with a registry that does not answer, before somebody is told
+ROUTER = {  # what suits a router, where nothing else is set
+    "exchange.durability": "memory",
+    "exchange.limits.subscriptions": 100_000,
+    "exchange.limits.packet": 16_000_000,
+    "exchange.limits.inflight": 10_000,
+    "exchange.limits.queue": 10_000,
+    "exchange.limits.queue_size": 64_000_000,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +46,46 @@ class Joining:
             raise ServeError(f"{self.name!r} is no name for a broker; use letters, digits, dots and hyphens")
 
 
+class _Absence:
+    """Tells when a registry has not answered for a while, and when it does again."""
+
+    def __init__(self, registry: Registry, tell: Callable[[str], None]) -> None:
+        self._name, self._tell = registry.tree.name, tell
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = False
+        registry.on_state(self._changed)
+        self._changed(registry.state)
+
+    def end(self) -> None:
+        """What happens from now on is meant to."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell = lambda line: None
+
+    def _changed(self, state: TreeState) -> None:
+        if state is not TreeState.CONNECTED:
+            if self._timer is None and not self._told:
+                self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._away)
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._told:
+            self._told = False
+            self._tell(f"{self._name} answers")
+
+    def _away(self) -> None:
+        self._timer, self._told = None, True
+        self._tell(f"{self._name} does not answer; clients here are served, other sites by what was known last")
+
+
 @asynccontextmanager
 async def joining(
     exchange: Exchange, how: Joining, settings: OverlaySettings, tell: Callable[[str], None]
 ) -> AsyncIterator[EdgeBroker | RoutingBroker]:
-    """Join; the exchange goes on by itself whatever happens to the registry."""
-    async with Registry(parse_registry(how.registry)) as registry:
+    """Join; the exchange serves its own clients whatever happens to the registry, and if it is not there yet."""
+    async with Registry(parse_registry(how.registry), patient=True) as registry:
+        absence = _Absence(registry, tell)
         broker = _broker(exchange, how, settings, registry, tell)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(broker.run())
@@ -51,6 +94,7 @@ async def joining(
             finally:
                 task.cancel()
                 await asyncio.wait([task])
+                absence.end()
                 try:
                     await registry.leave(keep=how.role == "edge" and broker.keeps)
                 except RegistryError as problem:

@@ -8,22 +8,21 @@ the same breath as the message, as a retained message of its own, so that it is 
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from firelane.exchange.connecting import OVERLAY, is_inside
 from firelane.exchange.inside import Inside
 from firelane.exchange.message import NUMBER
 from firelane.exchange.needs import said
-from firelane.exchange.publishing import OVERLAY_HAD as HAD
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Subscribe, Subscription, Unsubscribe
 from firelane.overlay.actions import Acknowledge, Copy, Deliver
+from firelane.overlay.had import Had
 from firelane.overlay.interest import Wish
+from firelane.overlay.origin import Origins
 from firelane.overlay.receiving import Chain
 
 FILTERS_A_PACKET = 500
@@ -41,6 +40,8 @@ class Local:
         self._unsafe: dict[int, tuple[str, int, int]] = {}  # packet identifier -> origin, number, QoS
         self._free = list(range(65_535, 0, -1))
         self._waiting: deque[Deliver] = deque()  # for an identifier
+        self._had = Had()
+        self._origins = Origins()
         self.refused: Counter[str] = Counter()
 
     def enter(self) -> dict[Chain, int]:
@@ -48,7 +49,7 @@ class Local:
         broker = self._exchange.broker
         # Numbers must grow from one boot to the next, whatever was not in the log.
         broker.numbers.last = max(broker.numbers.last, time.time_ns() // 1000)
-        had = _had(self._exchange)
+        had = self._had.read(broker.retained)
         self._inside.enter()
         session = self._inside.session
         left = sorted(session.received)  # of QoS 2, published before a crash: they are in the log
@@ -96,8 +97,14 @@ class Local:
                 for one in session.subscriptions.values():
                     if not one.topics.startswith("$") and "+" not in one.topics and "#" not in one.topics:
                         subscribers[one.topics] += 1
-        seen = self._exchange.broker.routes.traffic.known(time.monotonic())
-        rates = {one.name: round(one.rate_hz, 3) for one in seen if not one.name.startswith("$")}
+        traffic = self._exchange.broker.routes.traffic
+        shares = self._origins.local_shares(traffic.totals())
+        seen = traffic.known(time.monotonic())
+        rates = {
+            one.name: round(one.rate_hz * shares[one.name], 3)
+            for one in seen
+            if not one.name.startswith("$") and shares.get(one.name)
+        }
         return dict.fromkeys(rates, 1), dict(subscribers), rates
 
     def want(self, filters: Mapping[str, Wish], again: set[str]) -> None:
@@ -107,7 +114,7 @@ class Local:
         self._wanted = dict(filters)
         packets: list[Packet] = []
         for one in new:
-            wish = Subscription(filter=one, qos=2, no_local=True, retain_as_published=True)
+            wish = Subscription(filter=one, qos=filters[one].qos, no_local=True, retain_as_published=True)
             needs = list((filters[one].need or {}).items())
             packets.append(
                 Subscribe(packet_id=1, subscriptions=[wish], properties={"user_property": needs} if needs else {})
@@ -134,18 +141,19 @@ class Local:
         message = Publish(
             topic=action.topic, payload=action.payload, qos=stamp.qos, retain=stamp.retain, properties=properties
         )
+        if stamp.qos and not self._free:
+            self._waiting.append(action)
+            return
+        self._origins.came(action.topic)
         if not stamp.qos:
             self._inside.say(message)
-            return
-        if not self._free:
-            self._waiting.append(action)
             return
         message.packet_id = self._free.pop()
         self._unsafe[message.packet_id] = stamp.origin, stamp.number, stamp.qos
         if stamp.qos == 1:
             self._inside.say(message)
         else:
-            self._inside.say(message, _mark(stamp.origin, action.topic, stamp.number))
+            self._inside.say(message, *self._had.marks(stamp.origin, action.topic, stamp.number))
 
     def _take(self, packet: Packet) -> None:
         match packet:
@@ -200,17 +208,3 @@ def _copy(packet: Publish) -> Copy:
         packet_id=packet.packet_id,
         properties=properties,
     )
-
-
-def _mark(origin: str, topic: str, number: int) -> Publish:
-    payload = json.dumps([origin, topic, number]).encode()
-    name = blake2b(f"{origin}\0{topic}".encode(), digest_size=16).hexdigest()  # topics may be as long as can be
-    return Publish(topic=f"{HAD}{name}", payload=payload, qos=0, retain=True)
-
-
-def _had(exchange: Exchange) -> dict[Chain, int]:
-    found: dict[Chain, int] = {}
-    for kept in exchange.broker.retained.matching(f"{HAD}#"):
-        origin, topic, number = json.loads(kept.message.payload)
-        found[origin, topic] = number
-    return found

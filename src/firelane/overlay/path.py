@@ -1,19 +1,21 @@
 """An edge's connection to a router, as an MQTT 5 client: it wants what the edge's clients want, and publishes there.
 
-It connects again and again until it is closed. A router that says nothing for some seconds is taken for dead, also if
-it is only paused. What cannot be written soon is not written at all: what matters is sent again through another.
+It connects again and again until it is closed. A router that does not answer for some seconds is taken for dead, also
+if it is only paused. What cannot be written soon is not written at all: what matters is sent again through another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from time import monotonic
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from firelane.exchange.neighbours import EDGE, NAME
 from firelane.mqtt.decode import decode, frame
@@ -33,6 +35,7 @@ from firelane.mqtt.packets import (
 )
 from firelane.mqtt.reasons import PacketError
 from firelane.overlay.interest import Wish
+from firelane.overlay.life import Life, acked_bytes, queued_bytes
 from firelane.overlay.notes import FOR, TO
 
 PING_EVERY_S = 0.5
@@ -41,8 +44,12 @@ PATIENCE_S = 3.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 MOST_UNSENT_BYTES = 4_000_000
 MOST_BYTES = 16_000_000  # of a packet
-FILTERS_A_PACKET = 500
+FILTERS_A_PACKET, FILTER_BYTES_A_PACKET = 500, 30_000
 LAST_PORT = 65_535
+REFUSED = 0x80  # and above
+OWN = 2  # topics of an edge itself
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,15 @@ class Credentials:
     user: str | None = None
     password: bytes | None = None
     tls: ssl.SSLContext | None = None
+
+
+class Sent(Enum):
+    """What became of a message for a router."""
+
+    YES = "sent"
+    NO_PATH = "no path"
+    FULL = "path full"
+    TOO_LARGE = "too large"  # for this router, and it stays so
 
 
 class Path:
@@ -69,18 +85,19 @@ class Path:
         got: Callable[[Publish], None],
         up: Callable[[], None],
         down: Callable[[str], None],
+        tell: Callable[[str], None] = lambda line: None,
         peer: str | None = None,
     ) -> None:
         self.locator = locator
         self._peer = peer
         self._edge, self._credentials = edge, credentials
-        self._got, self._up, self._down = got, up, down
+        self._got, self._up, self._down, self._tell = got, up, down, tell
         self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}": Wish(qos=1)}
         if peer is not None:
             self._wanted = {}
-        self._own = len(self._wanted)
         self._line: _Line | None = None
         self.dropped: Counter[str] = Counter()
+        self.refused = 0  # filters, since it was last connected
 
     @property
     def connected(self) -> bool:
@@ -89,20 +106,21 @@ class Path:
 
     def want(self, filters: Mapping[str, Wish]) -> None:
         """All that the edge's clients want from now on."""
-        own = dict(list(self._wanted.items())[: self._own])
+        own = dict(list(self._wanted.items())[:OWN])
         before, self._wanted = self._wanted, own | dict(filters)
         if self._line is not None and self._line.open:
             gone = [one for one in before if one not in self._wanted]
             new = {one: wish for one, wish in self._wanted.items() if before.get(one) != wish}
             self._line.ask(_asking(new, gone))
 
-    def publish(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> bool:
-        """Publish there; False if that cannot be done soon."""
-        if self._line is None or not self._line.open or self._line.unsent_bytes > MOST_UNSENT_BYTES:
-            self.dropped["path full" if self.connected else "no path"] += 1
-            return False
-        self._line.publish(Publish(topic=topic, payload=payload, qos=qos, properties=properties))
-        return True
+    def publish(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> Sent:
+        """Publish there; says what became of it."""
+        sent = Sent.NO_PATH
+        if self._line is not None and self._line.open:
+            sent = self._line.publish(Publish(topic=topic, payload=payload, qos=qos, properties=properties))
+        if sent is not Sent.YES:
+            self.dropped[sent.value] += 1
+        return sent
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
@@ -125,7 +143,10 @@ class Path:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 _, line = await loop.create_connection(
-                    lambda: _Line(self._got, self._peer), host.strip("[]"), int(port), ssl=self._credentials.tls
+                    lambda: _Line(self._got, self._refused, self._peer),
+                    host.strip("[]"),
+                    int(port),
+                    ssl=self._credentials.tls,
                 )
         except TimeoutError:
             return "no answer"
@@ -139,7 +160,7 @@ class Path:
                 await line.entered.wait()
             if not line.open:
                 return line.problem
-            self._line = line
+            self._line, self.refused = line, 0
             line.ask(_asking(self._wanted, []))
             self._up()
             return await line.watch()
@@ -147,6 +168,13 @@ class Path:
             return "no CONNACK"
         finally:
             line.abort()
+
+    def _refused(self, reasons: list[int]) -> None:
+        """Some of what clients want is not given there: it comes late, when its origin asks who lacks it."""
+        if not self.refused:
+            what = f"it refuses filters that clients want here (reason {reasons[0]:#x})"
+            self._tell(f"{what}; raise its exchange.limits.subscriptions, or check access there")
+        self.refused += len(reasons)
 
     def _hello(self) -> Connect:
         return Connect(
@@ -163,10 +191,14 @@ class Path:
 class _Line(asyncio.Protocol):
     """One connection, as long as it lasts."""
 
-    def __init__(self, got: Callable[[Publish], None], peer: str | None = None) -> None:
-        self._got, self._peer = got, peer
+    def __init__(
+        self, got: Callable[[Publish], None], refused: Callable[[list[int]], None], peer: str | None = None
+    ) -> None:
+        self._got, self._refused, self._peer = got, refused, peer
         self._partial = bytearray()
-        self._heard_at = monotonic()
+        self._life = Life(monotonic())
+        self._most_bytes = MOST_BYTES  # of a packet that the router takes
+        self._admitted = False
         self._ids: deque[int] = deque()
         self._waiting: deque[Publish] = deque()  # of QoS 1, for an identifier
         self._waiting_bytes = 0
@@ -195,14 +227,22 @@ class _Line(asyncio.Protocol):
     def ask(self, packets: list[Packet]) -> None:
         self.write(b"".join(encode(one, V5) for one in packets))
 
-    def publish(self, packet: Publish) -> None:
+    def publish(self, packet: Publish) -> Sent:
+        if self.unsent_bytes > MOST_UNSENT_BYTES:
+            return Sent.FULL
         if packet.qos:
             if not self._ids:
                 self._waiting.append(packet)
                 self._waiting_bytes += len(packet.payload)
-                return
+                return Sent.YES
             packet.packet_id = self._ids.popleft()
-        self.write(encode(packet, V5))
+        data = encode(packet, V5)
+        if len(data) <= self._most_bytes:
+            self.write(data)
+            return Sent.YES
+        if packet.qos:
+            self._ids.appendleft(packet.packet_id)
+        return Sent.TOO_LARGE
 
     def abort(self) -> None:
         self._transport.abort()
@@ -214,13 +254,20 @@ class _Line(asyncio.Protocol):
                 async with asyncio.timeout(PING_EVERY_S):
                     await self.ended.wait()
             except TimeoutError:
-                if monotonic() - self._heard_at > SILENT_S:
+                if self._ask_whether_it_lives() > SILENT_S:
                     return f"it said nothing for {SILENT_S:g} s"
-                self.write(bytes((Kind.PINGREQ << 4, 0)))
         return self.problem
 
+    def _ask_whether_it_lives(self) -> float:
+        socket_ = cast(socket.socket, self._transport.get_extra_info("socket"))
+        acked = acked_bytes(socket_)
+        silent_s = self._life.silent_s(monotonic(), acked)
+        self.write(bytes((Kind.PINGREQ << 4, 0)))
+        self._life.asked(acked + queued_bytes(socket_) + self._transport.get_write_buffer_size())
+        return silent_s
+
     def data_received(self, data: bytes) -> None:
-        self._heard_at = monotonic()
+        self._life.heard(monotonic())
         self._partial += data
         buffer, at = bytes(self._partial), 0
         try:
@@ -252,6 +299,7 @@ class _Line(asyncio.Protocol):
                 self.entered.set()
             case Connack(reason=0):
                 self._ids.extend(range(1, packet.properties.get("receive_maximum", 65_535) + 1))
+                self._most_bytes = min(MOST_BYTES, packet.properties.get("maximum_packet_size", MOST_BYTES))
                 self.open = True
                 self.entered.set()
             case Connack():
@@ -259,11 +307,19 @@ class _Line(asyncio.Protocol):
                     f"it refuses this edge (reason {packet.reason:#x}); check user, password and access there"
                 )
                 self.entered.set()
-            case Suback() if any(reason >= 0x80 for reason in packet.reasons):
-                self.problem = "it refuses a subscription of this edge; check access there"
-                self.abort()
+            case Suback():
+                self._given(packet.reasons)
             case _:
                 pass
+
+    def _given(self, reasons: list[int]) -> None:
+        """What the answer to SUBSCRIBE is; the first two filters of the first are the edge's own."""
+        if not self._admitted and any(reason >= REFUSED for reason in reasons[:OWN]):
+            self.problem = "it refuses this edge's own topics, $overlay/for/ and $overlay/to/; check access there"
+            self.abort()
+        self._admitted = True
+        if refused := [reason for reason in reasons if reason >= REFUSED]:
+            self._refused(refused)
 
 
 def _name(packet: Connack) -> str | None:
@@ -278,15 +334,23 @@ def _asking(new: Mapping[str, Wish], gone: list[str]) -> list[Packet]:
         wishes = Subscription(filter=one, qos=min(wish.qos, 1), no_local=True)
         by_need.setdefault(tuple((wish.need or {}).items()), []).append(wishes)
     packets: list[Packet] = [
-        Subscribe(
-            packet_id=1,
-            subscriptions=some[first : first + FILTERS_A_PACKET],
-            properties={"user_property": list(need)} if need else {},
-        )
+        Subscribe(packet_id=1, subscriptions=part, properties={"user_property": list(need)} if need else {})
         for need, some in by_need.items()
-        for first in range(0, len(some), FILTERS_A_PACKET)
+        for part in _parts(some, lambda one: one.filter)
     ]
-    return packets + [
-        Unsubscribe(packet_id=1, filters=gone[first : first + FILTERS_A_PACKET])
-        for first in range(0, len(gone), FILTERS_A_PACKET)
-    ]
+    return packets + [Unsubscribe(packet_id=1, filters=part) for part in _parts(gone, lambda one: one)]
+
+
+def _parts(some: list[Item], name: Callable[[Item], str]) -> Iterator[list[Item]]:
+    """As many as fit into a packet, in their order."""
+    part: list[Item] = []
+    size_bytes = 0
+    for one in some:
+        one_bytes = len(name(one).encode()) + 3
+        if part and (len(part) >= FILTERS_A_PACKET or size_bytes + one_bytes > FILTER_BYTES_A_PACKET):
+            yield part
+            part, size_bytes = [], 0
+        part.append(one)
+        size_bytes += one_bytes
+    if part:
+        yield part

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
@@ -30,6 +30,7 @@ AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
 LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
+EXPIRY = "message_expiry_interval"
 MOST_WAITING = 1000  # messages of QoS 0 that wait for it, of all topics
 
 
@@ -40,8 +41,17 @@ class _Kept:
     copy: Copy
     after: int
     missing: set[str]
-    retry_at: float
+    since: float
     retry_s: float = FIRST_RETRY_S
+    retry_at: float = 0.0
+
+    def left(self, now: float) -> Copy | None:
+        """The message with what is left of its time, as MQTT says; None if that is over."""
+        expiry_s = self.copy.properties.get(EXPIRY)
+        if expiry_s is None:
+            return self.copy
+        left_s = expiry_s - int(now - self.since)
+        return replace(self.copy, properties={**self.copy.properties, EXPIRY: left_s}) if left_s > 0 else None
 
 
 @dataclass(slots=True)
@@ -147,13 +157,13 @@ class Sending:
         if not missing:
             return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
-        kept = _Kept(copy, state.last, missing, now + FIRST_RETRY_S)
         for edge in self._interest.direct(copy.topic):
             done += self._directly(copy, _owed(state, edge), copy.qos, edge)
+        kept = _Kept(copy, state.last, missing, now, retry_at=now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
-        return [*done, self._forward(kept, router, epoch)] if router is not None else done
+        return done if router is None else [*done, self._forward(copy, kept, router, epoch)]
 
     def _directly(self, copy: Copy, after: int, qos: int, only: str | None = None) -> list[Action]:
         """Copies without a router, for edges that have a deadline; the route need not be known for that."""
@@ -188,6 +198,11 @@ class Sending:
                 if not kept.missing:
                     actions += self._done(number, kept)
         return actions
+
+    def given_up(self, number: int) -> list[Action]:
+        """A message can be sent to nobody: it is larger than routers take."""
+        kept = self._kept.get(number)
+        return [] if kept is None else self._done(number, kept)
 
     def missing(self, edge: str, what: Missing, now: float) -> list[Action]:
         """Another edge has not got what was before a message: it is sent again, or there is nothing."""
@@ -280,10 +295,9 @@ class Sending:
         if state.router is None:
             return []
         actions: list[Action] = []
-        for kept in state.kept.values():
+        for kept in list(state.kept.values()):
             kept.retry_at = now + kept.retry_s
-            self.sent_again += 1
-            actions.append(self._forward(kept, state.router, epoch))
+            actions += self._once_more(kept, state.router, epoch, now)
         return actions
 
     def _again(self, edge: str, some: Iterable[_Kept], now: float) -> list[Action]:
@@ -291,21 +305,29 @@ class Sending:
         actions: list[Action] = []
         for kept in some:
             router, epoch = self.route(kept.copy.topic)
-            directly = self._directly(kept.copy, kept.after, kept.copy.qos, edge)
-            if router is None and not directly:
+            if router is None and edge not in self._interest.direct(kept.copy.topic):
                 continue
             turns = round(kept.retry_s / FIRST_RETRY_S).bit_length() - 1
             kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
             kept.retry_at = now + kept.retry_s
-            self.sent_again += 1
-            actions += directly
-            if router is not None:
-                paths = [router, *sorted(self._paths - {router})]
-                actions.append(self._forward(kept, paths[turns % len(paths)], epoch, edge))
+            paths = [None] if router is None else [router, *sorted(self._paths - {router})]
+            actions += self._once_more(kept, paths[turns % len(paths)], epoch, now, edge)
         return actions
 
-    def _forward(self, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
-        copy = kept.copy
+    def _once_more(
+        self, kept: _Kept, router: str | None, epoch: int, now: float, edge: str | None = None
+    ) -> list[Action]:
+        if kept.copy.number not in self._kept:  # over meanwhile
+            return []
+        copy = kept.left(now)
+        if copy is None:
+            self.dropped["expired"] += 1
+            return self._done(kept.copy.number, kept)
+        self.sent_again += 1
+        directly = [] if edge is None else self._directly(copy, kept.after, copy.qos, edge)
+        return directly if router is None else [*directly, self._forward(copy, kept, router, epoch, edge)]
+
+    def _forward(self, copy: Copy, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
         stamp = Stamp(self._name, self._boot, copy.number, kept.after, epoch, copy.qos, copy.retain)
         return Forward(router, copy, stamp, edge)
 

@@ -17,12 +17,18 @@ HOW = "write exchange.KEY=VALUE, e.g. exchange.keep_alive=60s"
 
 
 def load_exchange(
-    source: str | Path | None, assignments: Iterable[str] = (), environment: Mapping[str, str] | None = None
+    source: str | Path | None,
+    assignments: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """The scenario that `serve` runs: a file or none, then the environment, then the command line."""
+    """The scenario that `serve` runs: a file or none, then the environment, then the command line; defaults by dotted
+    keys are for what none of them sets."""
     assignments, environment = list(assignments), environment or {}
     base = {"name": "exchange"} if source is None else read_data(source)
     data = with_overrides(base, assignments, environment)
+    for key, value in (defaults or {}).items():
+        data = _completed(data, key.split("."), value)
     try:
         return from_data(data, source="" if source is None else str(source))
     except ScenarioError as problem:
@@ -46,6 +52,15 @@ def with_overrides(
         except ScenarioError as problem:
             raise ScenarioError(problem.problem, key=key, source=origin) from None
     return result
+
+
+def _completed(data: dict[str, Any], key: list[str], value: Any) -> dict[str, Any]:
+    """The data with a value where there is none; what is no mapping is left for others to complain about."""
+    name, *rest = key
+    inner = data.get(name, {} if rest else None)
+    if rest:
+        return {**data, name: _completed(inner, rest, value)} if isinstance(inner, dict) else data
+    return data if name in data else {**data, name: value}
 
 
 def _value(key: str, text: str) -> Any:

@@ -29,7 +29,7 @@ LEAST_TARGET, MOST_TARGET = 0.01, 0.95
 KNEE = 0.75  # of the way from the target to 1, from where on a load counts as more than it is
 SATURATED_ERROR = 0.75  # at a load of 1, if the target is near it
 MOST_ERROR = 2.0
-FINEST = 1e-3  # of gamma_max, unless told otherwise
+FINEST = 0.05  # of gamma_max, unless told otherwise; finer is mostly noise, and a long way back after a surge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

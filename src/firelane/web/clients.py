@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from firelane.exchange.broker import Broker
+from firelane.exchange.connecting import is_inside
 from firelane.exchange.connection import Connection
 from firelane.exchange.session import Session
 from firelane.exchange.session import Subscription as Subscribed
@@ -103,6 +104,7 @@ async def list_clients(exchange: Live, wanted: Annotated[OfClient, Query()]) -> 
 @router.delete("/clients", dependencies=needs("operate"), status_code=HTTPStatus.NO_CONTENT)
 async def disconnect_client(exchange: Live, client_id: str) -> None:
     """Close a client's connection. It may come back, and finds its session if that outlives connections."""
+    _refuse_inside(client_id)
     if not exchange.broker.kick(client_id, time.monotonic()):
         raise refusal(HTTPStatus.NOT_FOUND, f"no client {client_id!r} is connected")
     await settle(exchange)
@@ -118,9 +120,16 @@ async def list_sessions(exchange: Live, wanted: Annotated[OfClient, Query()]) ->
 @router.delete("/sessions", dependencies=needs("operate"), status_code=HTTPStatus.NO_CONTENT)
 async def end_session(exchange: Live, client_id: str) -> None:
     """End a session for good: connection, subscriptions and everything it is owed."""
+    _refuse_inside(client_id)
     if not exchange.broker.end_session(client_id, time.monotonic()):
         raise refusal(HTTPStatus.NOT_FOUND, f"client {client_id!r} has no session")
     await settle(exchange)
+
+
+def _refuse_inside(client_id: str) -> None:
+    """Parts of the exchange are no clients of its users: what is kept for other sites would be lost."""
+    if is_inside(client_id):
+        raise refusal(HTTPStatus.CONFLICT, f"{client_id!r} is a part of the exchange itself and stays connected")
 
 
 @router.get("/subscriptions", dependencies=needs("read"))

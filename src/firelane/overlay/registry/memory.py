@@ -24,7 +24,7 @@ class MemoryTree:
         """Tell of every change of the state."""
         self._told.append(told)
 
-    async def open(self, wait_s: float) -> None:
+    async def open(self, wait_s: float | None) -> None:
         """Begin a session."""
         self.session = next(self._store.sessions)
         self._store.trees.append(self)

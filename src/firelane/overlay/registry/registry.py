@@ -37,12 +37,13 @@ Record = TypeVar("Record", EdgeRecord, RouterRecord)
 class Registry:
     """One broker's view of the registry and its part in it. Declaring returns at once; `settled` waits for the writing.
 
-    While the registry is away everything known stays as it was; what is declared is written when it is back.
+    While the registry is away everything known stays as it was; what is declared is written when it is back. Whoever is
+    `patient` may begin while it is away.
     """
 
-    def __init__(self, tree: Tree, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, tree: Tree, *, wait_s: float = WAIT_S, patient: bool = False) -> None:
         self.tree = tree
-        self._wait_s = wait_s
+        self._wait_s, self._patient = wait_s, patient
         self._told: list[Callable[[TreeState], None]] = []
         self._edge: EdgeRecord | None = None
         self._router: RouterRecord | None = None
@@ -53,12 +54,12 @@ class Registry:
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
-        """Connect; a RegistryError if nobody answers in time."""
+        """Connect; a RegistryError if nobody answers in time, unless one is patient."""
         self._rooms = _Rooms(self.tree, self._begin_anew)
         self._declarations = Declarations(self.tree)
         self._watches = TopicWatches(self.tree)
         self.tree.on_state(self._entered)
-        await self.tree.open(self._wait_s)
+        await self.tree.open(None if self._patient else self._wait_s)
         self._group = asyncio.TaskGroup()
         await self._group.__aenter__()
         for worker in (self._rooms, self._declarations, self._watches):

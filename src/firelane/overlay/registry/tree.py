@@ -112,8 +112,8 @@ class Tree(Protocol):
     def on_state(self, told: Callable[[TreeState], None]) -> None:
         """Tell of every change of the state."""
 
-    async def open(self, wait_s: float) -> None:
-        """Connect; a RegistryError if nobody answers in time."""
+    async def open(self, wait_s: float | None) -> None:
+        """Connect; a RegistryError if nobody answers in time. Without a time, it is tried for as long as it takes."""
 
     async def close(self) -> None:
         """End the session, and with it its ephemeral nodes."""

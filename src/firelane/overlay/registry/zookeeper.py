@@ -63,12 +63,14 @@ class ZookeeperTree:
         """Tell of every change of the state."""
         self._listeners.append(told)
 
-    async def open(self, wait_s: float) -> None:
-        """Connect; a RegistryError if nobody answers in time."""
+    async def open(self, wait_s: float | None) -> None:
+        """Connect; a RegistryError if nobody answers in time. Without a time, it is tried for as long as it takes."""
         self._loop = asyncio.get_running_loop()
         self._first = asyncio.Event()
         self._closing = False
         self._start()
+        if wait_s is None:
+            return
         try:
             async with asyncio.timeout(wait_s):
                 await self._first.wait()

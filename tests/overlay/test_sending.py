@@ -1,0 +1,50 @@
+"""What the origin of a message keeps, and for how long."""
+
+from firelane.overlay.actions import Acknowledge, Copy, Forward
+from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.sending import EXPIRY, Sending
+
+
+def sending(*edges):
+    interest = Interest()
+    for name in edges:
+        interest.change(name, Edge(here=True, filters={"#": Wish(qos=1)}))
+    one = Sending("a", 1, interest)
+    one.routers_listener(["r"], 0.0)
+    one.path_up("r", 0.0)
+    return one
+
+
+def publish(one, number=1, **properties):
+    actions = one.published(
+        Copy(topic="t", payload=b"x", qos=1, number=number, packet_id=9, properties=properties), 0.0
+    )
+    return actions + one.topic_node_listener("t", None, 0.0)
+
+
+def forwards(actions):
+    return [one for one in actions if isinstance(one, Forward)]
+
+
+def test_what_is_sent_again_has_only_the_rest_of_its_time():
+    one = sending("b")
+    assert [action.copy.properties[EXPIRY] for action in forwards(publish(one, message_expiry_interval=10))] == [10]
+    again = forwards(one.tick(4.5))
+    assert [action.copy.properties[EXPIRY] for action in again] == [6]
+
+
+def test_what_has_expired_is_not_sent_again_but_counted_and_acknowledged_once():
+    one = sending("b", "c")
+    publish(one, message_expiry_interval=3)
+    actions = one.tick(3.5)
+    assert forwards(actions) == []
+    assert [action for action in actions if isinstance(action, Acknowledge)] == [Acknowledge(9, 1)]
+    assert dict(one.dropped) == {"expired": 1}
+    assert one.kept == 0
+
+
+def test_what_nobody_can_be_sent_is_given_up_once():
+    one = sending("b")
+    publish(one)
+    assert one.given_up(1) == [Acknowledge(9, 1)]
+    assert one.given_up(1) == []
