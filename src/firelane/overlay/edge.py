@@ -60,7 +60,7 @@ class EdgeBroker:
         self._locator = locator
         self._boot = exchange.broker.boot & LARGEST_BOOT
         self._interest = Interest()
-        self._exchange = exchange
+        self._exchange, self._entered = exchange, False
         self._admission = Admission(exchange.broker.settings)
         self._deadlines = Deadlines(self._admission)
         self._direct = Directly(name, exchange.broker.settings.overlay.direct, self._credentials, tell)
@@ -92,11 +92,13 @@ class EdgeBroker:
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 had = self._local.enter()
                 self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s)
+                self._entered = True
                 self._local.want(self._interest.filters(), set())
                 self.registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
             self._group = None
+            self._entered = False
             self._exchange.broker.neighbours = None
             self._local.leave()
 
@@ -224,8 +226,10 @@ class EdgeBroker:
             self._strange[str(problem)[:80]] += 1
             return
         rest.pop("topic_alias", None)
-        if self._group is not None:
+        if self._entered:
             self._do(self._receiving.arrived(topic, payload, rest, stamp, None, monotonic()))
+        else:  # it comes again, if it matters
+            self._strange["a message that came directly while this edge was starting or ending"] += 1
 
     def _noted(self, payload: bytes, now: float) -> None:
         note = read_note(payload)
