@@ -20,27 +20,27 @@ class Sites:
 
     def __init__(self, folder, registry):
         self.folder, self.registry = folder, registry
-        self.exchanges, self.brokers, self.lines = {}, {}, []
+        self.exchanges, self.brokers, self.scenarios, self.lines = {}, {}, {}, []
         self._stacks = {}
 
-    async def start(self, kind, name, **settings):
-        """A router or an edge."""
+    async def start(self, kind, name, *, scenario=None, seen_at=lambda locator: locator, **settings):
+        """A router or an edge; settings are its exchange's, `scenario` all else; others reach it at `seen_at`."""
         stack = self._stacks[name] = AsyncExitStack()
         exchange = {"anonymous": "always", "system_interval": 0, **settings}
         if kind == "router":
             exchange = {"durability": "memory", **exchange}
-        scenario = from_data({"name": name, "exchange": exchange})
+        scenario = from_data({"name": name, "exchange": exchange, **(scenario or {})})
         served = await stack.enter_async_context(
             running(scenario, host=HOST, mqtt_port=0, data_dir=self.folder / name, tell=self.lines.append)
         )
         registry = await stack.enter_async_context(Registry(parse_registry(self.registry)))
-        locator = served.addresses["mqtt"].removeprefix("mqtt://")
+        locator = seen_at(served.addresses["mqtt"].removeprefix("mqtt://"))
         make = RoutingBroker if kind == "router" else EdgeBroker
         broker = make(served, registry, name, locator=locator, tell=lambda line: self.lines.append(f"{name}: {line}"))
         group = await stack.enter_async_context(asyncio.TaskGroup())
         task = group.create_task(broker.run())
         stack.callback(task.cancel)
-        self.exchanges[name], self.brokers[name] = served, broker
+        self.exchanges[name], self.brokers[name], self.scenarios[name] = served, broker, scenario
 
     async def stop(self, name):
         await self._stacks.pop(name).aclose()

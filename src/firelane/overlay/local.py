@@ -114,7 +114,7 @@ class Local:
         self._wanted = dict(filters)
         packets: list[Packet] = []
         for one in new:
-            wish = Subscription(filter=one, qos=2, no_local=True, retain_as_published=True)
+            wish = Subscription(filter=one, qos=filters[one].qos, no_local=True, retain_as_published=True)
             needs = list((filters[one].need or {}).items())
             packets.append(
                 Subscribe(packet_id=1, subscriptions=[wish], properties={"user_property": needs} if needs else {})

@@ -131,11 +131,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """Who wants what over which link."""
+    """Who wants what over which link; who is only to sit on a link need not name anything."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    subscribes: dict[str, Annotated[Need, BeforeValidator(lambda value: {} if value is None else value)]]
+    subscribes: dict[str, Annotated[Need, BeforeValidator(lambda value: {} if value is None else value)]] = field(
+        default_factory=dict
+    )
     link: str = DEFAULT_LINK
     match: Match | None = None
 

@@ -111,9 +111,9 @@ def _subscriber(name: str, subscriber: dict[str, Any]) -> list[str]:
         lines.append(f"    link: {_text(subscriber['link'])}")
     if subscriber.get("match") is not None:
         lines.append(f"    match: {_mapping(subscriber['match'])}")
-    if not subscriber["subscribes"]:
+    if not subscriber.get("subscribes", {}):
         return [*lines, "    subscribes: {}"]
-    needs = (f"{_key(wanted, 6)} {_mapping(need)}" for wanted, need in subscriber["subscribes"].items())
+    needs = (f"{_key(wanted, 6)} {_mapping(need)}" for wanted, need in subscriber.get("subscribes", {}).items())
     return [*lines, "    subscribes:", *needs]
 
 
