@@ -11,7 +11,8 @@ import pytest
 
 from firelane.reproduce.zookeeper import Zookeeper as Server
 from firelane.reproduce.zookeeper import command, configuration, installed
-from live.brokers import HOST, Broker, free_port, running
+from live.brokers import Broker, free_port, running
+from live.wan import HOME, Place
 
 
 class Zookeeper(Broker):
@@ -19,35 +20,45 @@ class Zookeeper(Broker):
 
     name = "zookeeper"
 
-    def __init__(self, folder: Path, java: str, number: int = 1) -> None:
+    def __init__(self, folder: Path, java: str, number: int = 1, place: Place = HOME) -> None:
         super().__init__(folder, free_port())
+        self.place = place
         self.java = java
         self.number = number
         self.peer_ports = free_port(), free_port()
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.place.address}:{self.port}"
+
+    @property
+    def server(self) -> Server:
+        return Server(port=self.port, host=self.place.address)
 
     def configure(self, peers: list[Zookeeper]) -> None:
-        several = {one.number: one.peer_ports for one in peers} if len(peers) > 1 else None
-        if several:
+        several = {one.number: ":".join(map(str, (one.place.address, *one.peer_ports))) for one in peers}
+        if len(peers) > 1:
             (self.data_dir / "myid").write_text(f"{self.number}\n")
-        (self.folder / "zoo.cfg").write_text(configuration(self.data_dir, self.port, several))
+        text = configuration(
+            self.data_dir, self.port, host=self.place.address, peers=several if len(peers) > 1 else None
+        )
+        (self.folder / "zoo.cfg").write_text(text)
 
     def command(self) -> list[str]:
-        return command(self.java, self.folder / "zoo.cfg")
+        return self.place.command(command(self.java, self.folder / "zoo.cfg"))
 
     def ready(self) -> bool:
         return self.mode() is not None
 
     def mode(self) -> str | None:
         """What it is among its peers, once it serves."""
-        return Server(port=self.port).mode()
+        with self.place.inside():
+            return self.server.mode()
 
     def count(self, what: str) -> int:
         """A number that `mntr` tells, e.g. `znode_count`."""
-        return int(Server(port=self.port).monitored()[what])
+        with self.place.inside():
+            return int(self.server.monitored()[what])
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -68,19 +79,19 @@ def _java() -> str:
 
 
 @contextmanager
-def zookeeper(folder: Path):
+def zookeeper(folder: Path, place: Place = HOME):
     """One server; without ZooKeeper tests fail under CI and are skipped elsewhere."""
-    server = Zookeeper(folder, _java())
+    server = Zookeeper(folder, _java(), place=place)
     server.configure([server])
     with running(server):
         yield server
 
 
 @contextmanager
-def ensemble(folder: Path, size: int = 3):
+def ensemble(folder: Path, size: int = 3, place: Place = HOME):
     """Servers that decide by majority."""
     java = _java()
-    servers = [Zookeeper(folder / str(number), java, number) for number in range(1, size + 1)]
+    servers = [Zookeeper(folder / str(number), java, number, place) for number in range(1, size + 1)]
     for server in servers:
         server.configure(servers)
     with ExitStack() as stack:

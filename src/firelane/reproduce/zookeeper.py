@@ -34,17 +34,17 @@ def installed() -> str | None:
     return shutil.which("java") if JAR.exists() else None
 
 
-def configuration(data_dir: Path, port: int, peers: Mapping[int, tuple[int, int]] | None = None) -> str:
-    """The file of a server; `peers` are the two ports of each, by number, if there are several."""
+def configuration(data_dir: Path, port: int, *, host: str = HOST, peers: Mapping[int, str] | None = None) -> str:
+    """The file of a server; `peers` are the address and the two ports of each, by number, if there are several."""
     lines = [
         f"tickTime={TICK_MS}",
         "initLimit=20",
         "syncLimit=10",
         f"dataDir={data_dir}",
         f"clientPort={port}",
-        f"clientPortAddress={HOST}",
+        f"clientPortAddress={host}",
         "maxClientCnxns=0",
-        *(f"server.{number}={HOST}:{one}:{other}" for number, (one, other) in (peers or {}).items()),
+        *(f"server.{number}={where}" for number, where in (peers or {}).items()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -60,15 +60,16 @@ class Zookeeper:
     """Where a server is, and what it says of itself."""
 
     port: int
+    host: str = HOST
 
     @property
     def address(self) -> str:
         """As brokers want it."""
-        return f"zookeeper://{HOST}:{self.port}"
+        return f"zookeeper://{self.host}:{self.port}"
 
     def ask(self, word: str) -> str:
         """The answer to one of ZooKeeper's four-letter words."""
-        with socket.create_connection((HOST, self.port), timeout=ANSWER_S) as connection:
+        with socket.create_connection((self.host, self.port), timeout=ANSWER_S) as connection:
             connection.sendall(word.encode())
             return b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
 
