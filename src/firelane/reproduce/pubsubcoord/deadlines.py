@@ -26,6 +26,7 @@ LINKS = {"A": GOOD, "B": BAD}
 DELAYS_S, LOSSES = (0.030, 0.060, 0.090, 0.125), (0.0, 0.01)  # Figure 8a
 SINGLE, MULTI = "single", "multi"
 DEADLINE_S = 0.2
+DIRECT = 'overlay.direct={from: ["*"], for: ["*"]}'  # everybody may ask for a direct path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class PathEffort:
     run_s: float
     cases: Sequence[int] = tuple(range(1, 9))
     delays_s: Sequence[float] = DELAYS_S
-    ways: Sequence[str] = (SINGLE,)
+    ways: Sequence[str] = (SINGLE, MULTI)
 
     @property
     def runs(self) -> int:
@@ -82,7 +83,7 @@ async def figure_8(effort: PathEffort, *, seed: int, progress: Callable[[int], N
     cases = [one for way in effort.ways for one in table_1(effort.cases, way)] + figure_8a_cases(effort.delays_s)
     planned = [Planned(role="router", name="router-1")]
     for number in range(effort.pairs):
-        planned += [Planned(role="edge", name=f"{side}-{number}") for side in ("left", "right")]
+        planned += [Planned(role="edge", name=f"{side}-{number}", settings=(DIRECT,)) for side in ("left", "right")]
     found: list[Results] = []
     async with network(planned, wan=GOOD, direct=True, seed=seed) as net:
         for first in range(0, len(cases), effort.pairs):
