@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ async def _led(effort: CityEffort, strategy: str, seed: int) -> Results:
     planned += [Planned(role="edge", name=name) for name in (SOURCE, TARGET)]
     loads = rates(
         topics=effort.topics,
-        steps=effort.steps,
+        steps=1 + effort.steps,
         minutes=effort.minutes,
         rate_hz=effort.rate_hz,
         tail=effort.tail,
@@ -114,7 +114,8 @@ async def _played(
 ) -> Results:
     watcher, subscriber, publisher = Watcher(registry), Subscriber(), Publisher(source, loads.topics)
     await target.subscribe("zone/#", subscriber.got, qos=1)
-    publisher.set(loads.load[0])
+    publisher.set(loads.load[0])  # the first placement is by this; then the city is played
+    loads = replace(loads, times_s=loads.times_s[1:], load=loads.load[1:])
     async with asyncio.TaskGroup() as group:
         task = group.create_task(publisher.run())
         await _assigned(watcher, loads.topics)
@@ -180,6 +181,8 @@ def _outcome(loads: Loads, start: dict[str, str], steps: list[Results], effort: 
             difference_hz(row, _numbers(one["placement"], topics, routers), routers) for row, one in pairs
         ],
         "counted_difference_hz": [max(one["carried_hz"]) - min(one["carried_hz"]) for one in steps],
+        "counted_hz": [sum(one["carried_hz"]) for one in steps],
+        "published_hz": loads.load.sum(axis=1).tolist(),
         "hashed_difference_hz": [difference_hz(row, hashed, routers) for row in loads.load],
         "still_difference_hz": [difference_hz(row, still, routers) for row in loads.load],
     }

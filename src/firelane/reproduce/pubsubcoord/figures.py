@@ -167,7 +167,7 @@ def _overhead(axes: Axes, points: list[Results]) -> None:
 def _balancing(runs: list[Results], path: Path) -> None:
     drawn, axes = figure(6.5 * len(runs), 4.2, columns=len(runs))
     for one, run in zip(np.atleast_1d(axes), runs, strict=True):
-        hours = [6 + number * run["minutes"] / 60 for number in range(run["steps"])]
+        hours = [6 + number * run["minutes"] / 60 for number in range(1, run["steps"] + 1)]
         lines = {
             "hashed": (run["hashed_difference_hz"], COLOURS[3], "-"),
             "assigned once": (run["still_difference_hz"], COLOURS[4], "-"),
