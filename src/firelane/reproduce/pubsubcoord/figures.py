@@ -160,6 +160,7 @@ def _overhead(axes: Axes, points: list[Results]) -> None:
             )
             bottom += height
         axes.set_xticks(np.arange(len(some)), [one["name"].removeprefix("case ") for one in some])
+    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])  # room for the legend
     axes.set(title="8c: bytes on the links, for each message", xlabel="case", ylabel="bytes, both ways")
     axes.legend(frameon=False, fontsize=8)
 
