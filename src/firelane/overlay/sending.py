@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Unwatch, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
 from firelane.overlay.notes import Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
@@ -28,6 +28,7 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 LOOK_EVERY_S = 0.2  # for what is to be sent again
 AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
+LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
 EXPIRY = "message_expiry_interval"
 SETTLED_S = 3.0  # after which other edges have found a router that is there (again), too; until then another is better
@@ -162,13 +163,23 @@ class Sending:
             state = self._new_topic(copy.topic, now)
             done.append(Watch(copy.topic))
         if not missing:
-            return done + self._send_plainly(copy, state)
+            return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
+        for edge in self._interest.direct(copy.topic):
+            done += self._directly(copy, _owed(state, edge), copy.qos, edge)
         kept = _Kept(copy, state.last, missing, now, retry_at=now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
         return done if router is None else [*done, self._forward(copy, kept, router, epoch)]
+
+    def _directly(self, copy: Copy, after: int, qos: int, only: str | None = None) -> list[Action]:
+        """Copies without a router, for edges that have a deadline; the route need not be known for that."""
+        edges = [edge for edge in self._interest.direct(copy.topic) if only is None or edge == only]
+        if not edges:
+            return []
+        stamp = Stamp(self._name, self._boot, copy.number, after, self.route(copy.topic)[1], qos, copy.retain)
+        return [Direct(edge, copy, stamp) for edge in edges]
 
     def _send_plainly(self, copy: Copy, state: _Topic) -> list[Action]:
         """A message of QoS 0 waits for nothing but the route of a new topic."""
@@ -311,16 +322,18 @@ class Sending:
         actions: list[Action] = []
         for kept in some:
             router, epoch = self.route(kept.copy.topic)
-            if router is None:
+            if router is None and edge not in self._interest.direct(kept.copy.topic):
                 continue
             turns = round(kept.retry_s / FIRST_RETRY_S).bit_length() - 1
-            paths = [router, *sorted(self._paths - {router})]
             kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
             kept.retry_at = now + kept.retry_s
+            paths = [None] if router is None else [router, *sorted(self._paths - {router})]
             actions += self._once_more(kept, paths[turns % len(paths)], epoch, now, edge)
         return actions
 
-    def _once_more(self, kept: _Kept, router: str, epoch: int, now: float, edge: str | None = None) -> list[Action]:
+    def _once_more(
+        self, kept: _Kept, router: str | None, epoch: int, now: float, edge: str | None = None
+    ) -> list[Action]:
         if kept.copy.number not in self._kept:  # over meanwhile
             return []
         copy = kept.left(now)
@@ -328,8 +341,19 @@ class Sending:
             self.dropped["expired"] += 1
             return self._done(kept.copy.number, kept)
         self.sent_again += 1
-        return [self._forward(copy, kept, router, epoch, edge)]
+        directly = [] if edge is None else self._directly(copy, kept.after, copy.qos, edge)
+        return directly if router is None else [*directly, self._forward(copy, kept, router, epoch, edge)]
 
     def _forward(self, copy: Copy, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
         stamp = Stamp(self._name, self._boot, copy.number, kept.after, epoch, copy.qos, copy.retain)
         return Forward(router, copy, stamp, edge)
+
+
+def _owed(state: _Topic, edge: str) -> int:
+    """The last message of a topic that an edge has not acknowledged: what is sent directly need wait for no other.
+
+    Among very many the one before is named instead, which the edge asks for if it lacks it.
+    """
+    newest = islice(reversed(state.kept.items()), LOOKED_AT)
+    found = next((number for number, kept in newest if edge in kept.missing), 0)
+    return found if found or len(state.kept) <= LOOKED_AT else state.last
