@@ -105,9 +105,20 @@ class Publisher:
 
 
 class Subscriber:
-    """Takes everything that matches a filter and sees that it is complete; with QoS 1 in a durable session."""
+    """Takes everything that matches a filter and sees that it is complete; with QoS 1 in a durable session, unless it
+    is not to be."""
 
-    def __init__(self, port: int, name: str, topic_filter: str, *, qos: int = 0, publishers: int, ring: int) -> None:
+    def __init__(
+        self,
+        port: int,
+        name: str,
+        topic_filter: str,
+        *,
+        qos: int = 0,
+        publishers: int,
+        ring: int,
+        durable: bool = True,
+    ) -> None:
         self.name = name
         self.received_from = np.zeros(publishers, np.int64)
         self.read_ns = 0
@@ -120,7 +131,7 @@ class Subscriber:
         self._first = 0
         self._unsent = b""
         self._last = b""
-        self.link = connected(port, wire.connect(name, clean=qos == 0))
+        self.link = connected(port, wire.connect(name, clean=qos == 0 or not durable))
         self.link.sendall(wire.subscribe(topic_filter, qos))
         expect(self.link, wire.suback(qos))
         self.link.setblocking(False)

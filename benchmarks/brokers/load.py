@@ -127,8 +127,18 @@ class _Stopwatch(Subscriber):
         super().take(records)
 
 
-def delays_s(port: int, *, publishers: int, rate_hz: float, seconds: float, seed: int = 1) -> npt.NDArray[np.float64]:
-    """The delays of messages sent one by one at a given rate by publishers in turn, whatever becomes of them.
+def delays_s(
+    port: int,
+    *,
+    publishers: int,
+    rate_hz: float,
+    seconds: float,
+    seed: int = 1,
+    to_port: int | None = None,
+    settle_s: float = 0.0,
+) -> npt.NDArray[np.float64]:
+    """The delays of messages sent one by one at a given rate by publishers in turn, whatever becomes of them. They are
+    taken where they are sent, or at another broker, which needs a moment to learn of it.
 
     Each is sent at a random moment of its own slot of 1 / rate. The age of a message counts from just before it
     is sent, as its payload says, to just after the subscriber has it; meanwhile this process does not sleep.
@@ -136,10 +146,11 @@ def delays_s(port: int, *, publishers: int, rate_hz: float, seconds: float, seed
     slots = int(rate_hz * (WARM_UP_S + seconds))
     slot_of = np.arange(slots) + np.random.default_rng(seed).uniform(0, 1, slots)
     with ExitStack() as links:
-        subscriber = _Stopwatch(port, "subscriber", "#", publishers=publishers, ring=RING)
+        subscriber = _Stopwatch(to_port or port, "subscriber", "#", publishers=publishers, ring=RING)
         senders = [_Sender(port, number) for number in range(publishers)]
         for link in (subscriber.link, *(one.link for one in senders)):
             links.enter_context(link)
+        sleep(settle_s)
         _send_at((perf_counter() + slot_of / rate_hz).tolist(), senders, subscriber)
         subscriber.finish()
     return np.concatenate(subscriber.delays_ns)[int(rate_hz * WARM_UP_S) :] / 1e9

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from live.brokers import HOST, Broker, free_port, running
+from live.brokers import Broker, free_port, running
+from live.wan import HOME, Place
 
 JAR = Path("/usr/share/java/zookeeper.jar")
 TICK_MS = 500  # sessions last for two of them at least
@@ -30,15 +31,16 @@ class Zookeeper(Broker):
 
     name = "zookeeper"
 
-    def __init__(self, folder: Path, java: str, number: int = 1) -> None:
+    def __init__(self, folder: Path, java: str, number: int = 1, place: Place = HOME) -> None:
         super().__init__(folder, free_port())
+        self.place = place
         self.java = java
         self.number = number
         self.peer_ports = free_port(), free_port()
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.place.address}:{self.port}"
 
     def configure(self, peers: list[Zookeeper]) -> None:
         lines = [
@@ -47,25 +49,30 @@ class Zookeeper(Broker):
             "syncLimit=10",
             f"dataDir={self.data_dir}",
             f"clientPort={self.port}",
-            f"clientPortAddress={HOST}",
+            f"clientPortAddress={self.place.address}",
             "maxClientCnxns=0",
         ]
         if len(peers) > 1:
-            lines += [f"server.{one.number}={HOST}:{one.peer_ports[0]}:{one.peer_ports[1]}" for one in peers]
+            lines += [
+                f"server.{one.number}={one.place.address}:{one.peer_ports[0]}:{one.peer_ports[1]}" for one in peers
+            ]
             (self.data_dir / "myid").write_text(f"{self.number}\n")
         (self.folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
         settings = [f"-D{name}={value}" for name, value in PROPERTIES.items()]
         path = f"/etc/zookeeper/conf:{JAR}"
-        return [self.java, *JAVA, *settings, "-cp", path, MAIN, str(self.folder / "zoo.cfg")]
+        java = [self.java, *JAVA, *settings, "-cp", path, MAIN, str(self.folder / "zoo.cfg")]
+        return self.place.command(java)
 
     def ready(self) -> bool:
         return self.mode() is not None
 
     def ask(self, word: str) -> str:
         """The answer to one of ZooKeeper's four-letter words."""
-        with socket.create_connection((HOST, self.port), timeout=5) as connection:
+        with self.place.inside():
+            asking = socket.create_connection((self.place.address, self.port), timeout=5)
+        with asking as connection:
             connection.sendall(word.encode())
             return b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
 
@@ -101,19 +108,19 @@ def _java() -> str:
 
 
 @contextmanager
-def zookeeper(folder: Path):
+def zookeeper(folder: Path, place: Place = HOME):
     """One server; without ZooKeeper tests fail under CI and are skipped elsewhere."""
-    server = Zookeeper(folder, _java())
+    server = Zookeeper(folder, _java(), place=place)
     server.configure([server])
     with running(server):
         yield server
 
 
 @contextmanager
-def ensemble(folder: Path, size: int = 3):
+def ensemble(folder: Path, size: int = 3, place: Place = HOME):
     """Servers that decide by majority."""
     java = _java()
-    servers = [Zookeeper(folder / str(number), java, number) for number in range(1, size + 1)]
+    servers = [Zookeeper(folder / str(number), java, number, place) for number in range(1, size + 1)]
     for server in servers:
         server.configure(servers)
     with ExitStack() as stack:

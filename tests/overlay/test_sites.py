@@ -211,7 +211,7 @@ def test_an_overlay_is_shown_and_its_leader_says_what_it_would_move(tmp_path):
             await ann.publish("room/1", b"y")
             registry = here.brokers["a"].registry
             async with asyncio.timeout(20):
-                while not (state := state_of(await registry.status()))["topics"]:
+                while not ((state := state_of(await registry.status()))["topics"] and state["leader"]):
                     await ann.publish("room/1", b"z")
                     await asyncio.sleep(0.3)
             assert set(state["routers"]) == {"r1", "r2"}

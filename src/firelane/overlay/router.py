@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 from firelane.exchange.run import Exchange
+from firelane.overlay.assignment import warm
 from firelane.overlay.interest import Interest, edge_of
 from firelane.overlay.leader_events import (
     Action,
@@ -61,7 +62,8 @@ class RoutingBroker:
         self.registry = registry
         self._exchange, self._tell = exchange, tell
         self._boot = exchange.broker.boot & LARGEST_BOOT
-        self._leader = Leader(leading or Leading())
+        leading = leading or Leading()
+        self._leader, self._strategy = Leader(leading), leading.strategy
         self._routers: dict[str, Router] = {}
         self._topics: dict[str, TopicState] = {}
         self._interest = Interest()
@@ -74,8 +76,8 @@ class RoutingBroker:
         """Until cancelled."""
         self.registry.announce_router(self.name, self._boot, self.locator)
         self.registry.on_routers(self._routers_listener)
-        self.registry.campaign(self._elected)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._campaign())
             group.create_task(self._report())
             group.create_task(self._lead())
 
@@ -91,6 +93,11 @@ class RoutingBroker:
     def plan(self) -> Plan:
         """What the leader would move next, and why."""
         return self._leader.plan()
+
+    async def _campaign(self) -> None:
+        """Who leads must be able to decide at once: making machine code for it would hold up messages for seconds."""
+        await asyncio.to_thread(warm, self._strategy)
+        self.registry.campaign(self._elected)
 
     # ---- what is told by the registry
 

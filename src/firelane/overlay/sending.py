@@ -31,6 +31,7 @@ MOST_TOPICS = 100_000  # whose last number is remembered
 LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
 EXPIRY = "message_expiry_interval"
+SETTLED_S = 3.0  # after which other edges have found a router that is there (again), too; until then another is better
 MOST_WAITING = 1000  # messages of QoS 0 that wait for it, of all topics
 
 
@@ -73,6 +74,7 @@ class Sending:
         self._name, self._boot, self._interest = name, boot, interest
         self._routers: frozenset[str] = frozenset()  # that live, as the registry says
         self._paths: set[str] = set()  # routers that this edge is connected to
+        self._fresh: dict[str, float] = {}  # those that it has just been connected to, and when they are used
         self._assignments: dict[str, Assignment] = {}
         self._topics: dict[str, _Topic] = {}
         self._kept: dict[int, _Kept] = {}  # all, by number
@@ -116,13 +118,19 @@ class Sending:
         return self._begin(topic, state, now) if state is not None and not state.known else []
 
     def path_up(self, router: str, now: float) -> list[Action]:
-        """A router can be reached: what waits for a path goes out."""
+        """A router can be reached: what waits for a path goes out; what has one keeps it until others know the new."""
+        if self._paths:
+            self._fresh[router] = now + SETTLED_S
+            return []
         self._paths.add(router)
         return self._moved(now)
 
     def path_down(self, router: str, now: float) -> list[Action]:
         """A router cannot be reached any more: what it may have lost is sent through another."""
+        self._fresh.pop(router, None)
         self._paths.discard(router)
+        if not self._paths:
+            self._use(list(self._fresh))
         actions: list[Action] = []
         for topic, state in self._topics.items():
             if state.router == router:
@@ -226,6 +234,10 @@ class Sending:
     def tick(self, now: float) -> list[Action]:
         """Send again what edges that are there have not acknowledged for long; wait no longer for the registry."""
         actions: list[Action] = []
+        settled = [router for router, at in self._fresh.items() if at <= now]
+        if settled:
+            self._use(settled)
+            actions += self._moved(now)
         for topic in list(self._unknown):
             state = self._topics.get(topic)
             if state is None or state.known:
@@ -249,6 +261,11 @@ class Sending:
         return actions
 
     # ---- inside
+
+    def _use(self, routers: Iterable[str]) -> None:
+        for router in routers:
+            del self._fresh[router]
+            self._paths.add(router)
 
     def _begin(self, topic: str, state: _Topic, now: float) -> list[Action]:
         """The route of a topic is known: what waited for it goes out."""

@@ -1,4 +1,7 @@
-"""Routers and edges as processes of their own, with a real ZooKeeper, that can be killed, paused and started again."""
+"""Routers and edges as processes of their own, with a real ZooKeeper, that can be killed, paused and started again.
+
+On a wide area network (`live.wan`) every edge is at the place of its name, routers and ZooKeeper are at `cloud`.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,41 @@ import json
 import signal
 import sys
 import time
+import urllib.parse
 import urllib.request
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from live.brokers import Broker, accepts, free_port
+from live.brokers import Broker, free_port
+from live.overlay.history import Epochs
+from live.wan import HOME
 from live.zookeeper import ensemble, zookeeper
 
 SETTINGS = ("exchange.anonymous=always", "exchange.system_interval=0", "exchange.telemetry.files=false")
+RECORDED = str(Path(__file__).with_name("recorded.py"))
 
 
 class Member(Broker):
     """A router or an edge."""
 
-    def __init__(self, folder, role, name, registry):
+    def __init__(self, folder, role, name, registry, place):
         folder.mkdir()
         super().__init__(folder, free_port())
         self.http_port = free_port()
-        self.role, self.name, self.registry = role, name, registry
+        self.role, self.name, self.registry, self.place = role, name, registry, place
+        self.record = folder / "accepted.jsonl"
 
     def command(self):
         settings = [part for one in SETTINGS for part in ("--set", one)]
         where = ["--mqtt-port", str(self.port), "--http-port", str(self.http_port), "--data-dir", str(self.data_dir)]
+        if self.place is not HOME:
+            where += ["--host", "0.0.0.0", "--locator", f"{self.place.address}:{self.port}"]
         joins = ["--registry", self.registry, "--name", self.name]
-        return [sys.executable, "-u", "-m", "firelane.cli", self.role, *joins, *where, *settings]
+        program = [RECORDED, str(self.record)] if self.role == "edge" else ["-m", "firelane.cli"]
+        return self.place.command([sys.executable, "-u", *program, self.role, *joins, *where, *settings])
 
     def ready(self):
-        return b"is ready" in self.output.read_bytes() and accepts(self.port)
+        return b"is ready" in self.output.read_bytes()
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -41,17 +53,33 @@ class Member(Broker):
 
     def state(self):
         """What it says of the overlay."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/api/v1/overlay", timeout=5) as answer:
+        return self._ask("overlay")
+
+    def has_subscription(self, client, topic_filter):
+        """Whether a client of it has subscribed to that."""
+        asked = urllib.parse.urlencode({"client_id": client, "filter": topic_filter})
+        return bool(self._ask(f"subscriptions?{asked}")["items"])
+
+    def _ask(self, what):
+        url = f"http://127.0.0.1:{self.http_port}/api/v1/{what}"
+        with self.place.inside(), urllib.request.urlopen(url, timeout=5) as answer:
             return json.load(answer)
+
+    def epochs(self):
+        """What it accepted and refused, in order, over all its lives."""
+        return Epochs.read(self.name, self.record)
 
 
 class Cluster:
-    def __init__(self, folder, servers, routers, edges):
-        self.servers = servers
+    def __init__(self, folder, servers, routers, edges, network=None):
+        self.servers, self.network = servers, network
+        places = {} if network is None else network.places
         hosts = ",".join(server.address for server in servers)
         make = {"router": routers, "edge": edges}
         self.members = {
-            name: Member(folder / name, role, name, f"zookeeper://{hosts}")
+            name: Member(
+                folder / name, role, name, f"zookeeper://{hosts}", places.get(name) or places.get("cloud") or HOME
+            )
             for role, names in make.items()
             for name in names
         }
@@ -62,14 +90,20 @@ class Cluster:
         return self.members[name]
 
     def joined(self):
-        """Whether every edge that runs is connected to every router that runs and knows the other edges."""
+        """Whether every edge is connected to every router and knows the other edges."""
         for edge in self.edges:
             own = edge.state()["own"]
             if sorted(own["routers"]) != sorted(one.name for one in self.routers) or not all(own["routers"].values()):
                 return False
-            if len(own["edges"]) != len(self.edges) - 1:
+            if len(own["edges"]) != len(self.edges) - 1 or not all(own["edges"].values()):
                 return False
         return True
+
+    def wanted(self, topic_filter, by):
+        """Whether everybody knows that clients of an edge want this."""
+        asked = [router.has_subscription(f"edge:{by}", topic_filter) for router in self.routers]
+        known = [edge.has_subscription("$overlay", topic_filter) for edge in self.edges if edge.name != by]
+        return all(asked + known)
 
     @property
     def leader(self):
@@ -87,10 +121,12 @@ def until(true, within_s=30.0):
 
 
 @contextmanager
-def cluster(folder, *, routers=("r1", "r2"), edges=("a", "b"), servers=1):
+def cluster(folder, *, routers=("r1", "r2"), edges=("a", "b"), servers=1, network=None):
     """All of them, started and joined."""
-    with zookeeper(folder / "zookeeper") if servers == 1 else ensemble(folder / "zookeeper", servers) as place:
-        whole = Cluster(folder, [place] if servers == 1 else list(place), routers, edges)
+    cloud = HOME if network is None else network.places["cloud"]
+    start = zookeeper(folder / "zk", cloud) if servers == 1 else ensemble(folder / "zk", servers, cloud)
+    with start as place:
+        whole = Cluster(folder, [place] if servers == 1 else list(place), routers, edges, network)
         try:
             for one in whole.members.values():
                 one.launch()
