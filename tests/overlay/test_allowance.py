@@ -39,6 +39,21 @@ def test_a_topic_that_sends_less_again_is_let_in_again():
     assert allowance.left_out == []
 
 
+def test_a_topic_that_would_use_nearly_all_is_not_let_in_again():
+    allowance = Allowance(100.0)
+    sent(allowance, 5, noisy=500)
+    assert not any(allowance.allows("noisy", 5 + n / 90) for n in range(900))
+
+
+def test_only_as_many_topics_are_left_out_as_need_be():
+    allowance = Allowance(100.0)
+    for n in range(10):
+        assert allowance.allows("alarm", 0.0)
+        assert allowance.allows(f"other/{n}", 0.0)
+    assert [allowance.allows("noisy", 0.0) for _ in range(100)] == [n < 80 for n in range(100)]
+    assert allowance.left_out == ["noisy"]
+
+
 def test_no_rate_means_nothing_and_a_very_low_one_a_message_now_and_then():
     assert sent(Allowance(0.0), 100, a=1) == {"a": []}
     seldom = Allowance(0.001)
