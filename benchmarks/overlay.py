@@ -1,10 +1,10 @@
 """Sites joined over routers: what one and two hops cost, beside a single broker and beside mosquitto's bridges.
 
-Two hops: edge, router, edge, as between any two sites. One hop: from edge to edge, as topics with a deadline go; they go
-through a router as well, so every message is sent twice, and the second copy is thrown away. mosquitto is given the same
-shapes by bridges that pass on every topic (`topic site/# out`), with nothing kept on disk; of ours, too, nothing is
-(`durability=memory`), but it finds out by itself who wants what, numbers messages, and keeps those of QoS 1 until the
-other site has them. All brokers share one core and the load has another, everything on loopback: a hop here costs
+Two hops: edge, router, edge, as between any two sites. One hop: from edge to edge, as topics with a deadline go; those
+go through a router as well, so every message is sent twice, and the second copy is thrown away. mosquitto is given the
+same shapes by bridges that pass on every topic (`topic site/# out`), with nothing kept on disk; of ours, too, nothing
+is (`durability=memory`), but it finds out by itself who wants what, numbers messages, and keeps those of QoS 1 until
+the other site has them. All brokers share one core and the load has another, everything on loopback: a hop here costs
 processor time and no distance. Load, clients and checks are those of the benchmark `brokers`.
 """
 
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -63,8 +64,8 @@ FULL, QUICK = Length(rounds=5, flow_s=3.0, delays_s=5.0), Length(rounds=1, flow_
 
 
 @contextmanager
-def ours() -> Iterator[dict[str, Ports]]:
-    """Two edges and a router, with a ZooKeeper of their own."""
+def ours(qos: int = 0) -> Iterator[dict[str, Ports]]:
+    """Two edges and a router, with a ZooKeeper of their own; they pass on any QoS."""
     edges = [Planned(role="edge", name=one, settings=DIRECT) for one in "ab"]
     with cluster([Planned(role="router", name="r"), *edges]) as whole:
         wait_joined(whole)
@@ -73,7 +74,7 @@ def ours() -> Iterator[dict[str, Ports]]:
 
 
 @contextmanager
-def mosquittos(qos: int) -> Iterator[dict[str, Ports]]:
+def mosquittos(qos: int = 0) -> Iterator[dict[str, Ports]]:
     """Three of them, each with a bridge to the next; one alone is the last."""
     program = processes.mosquitto()
     cores, _ = processes.cores()
@@ -85,7 +86,7 @@ def mosquittos(qos: int) -> Iterator[dict[str, Ports]]:
 
 
 @contextmanager
-def _bridged(program: processes.Broker, cores: set[int], qos: int, beyond: Sequence[int]) -> Iterator[int]:
+def _bridged(program: Any, cores: set[int], qos: int, beyond: Sequence[int]) -> Iterator[int]:
     def command(port: int, folder: Path) -> list[str]:
         words: list[str] = program.command(port, folder)
         with Path(words[-1]).open("a") as file:
@@ -96,17 +97,23 @@ def _bridged(program: processes.Broker, cores: set[int], qos: int, beyond: Seque
         yield process.port
 
 
+PLACES: dict[str, Callable[[int], AbstractContextManager[dict[str, Ports]]]] = {
+    "mosquitto bridges": mosquittos,
+    "ours": ours,
+}
+
+
 def measures(quick: bool = False) -> list[Measure]:
     """Rates and delays, ours and mosquitto's in turns."""
     length = QUICK if quick else FULL
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for turn in range(length.rounds):
-        for name, places in (("mosquitto bridges", mosquittos), ("ours", ours)):
+        for name, places in PLACES.items():
             for qos in (0, 1):
                 with ExitStack() as stack:
                     broker_cores, load_cores = processes.cores()
                     with processes.pinned(broker_cores):  # which children inherit
-                        ports = stack.enter_context(places(qos) if places is mosquittos else places())
+                        ports = stack.enter_context(places(qos))
                     stack.enter_context(processes.pinned(load_cores))
                     for (what, unit), numbers in _measured(ports, qos, length).items():
                         say(f"  {name}, {what}, turn {turn + 1} of {length.rounds}: {shown(numbers, unit)}")

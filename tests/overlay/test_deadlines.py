@@ -63,7 +63,7 @@ def test_only_those_who_may_ask_have_a_deadline():
     assert found.refused == 1
     closed = deadlines(*some, **{"from": []})
     assert of(closed, "a", "b") == [None, None]
-    assert closed.refused == 2
+    assert len(closed) == 0
 
 
 def test_of_too_many_filters_those_that_weigh_most_have_a_deadline():
@@ -232,6 +232,22 @@ def test_a_direct_copy_names_the_last_that_its_edge_has_not_got_and_nothing_that
     assert published(sending, 5) == {"b": (5, 4), "c": (5, 0)}
     sending.came("b", [2, 4, 5])
     assert published(sending, 6) == {"b": (6, 0), "c": (6, 5)}
+
+
+def test_deadlines_do_not_change_what_is_asked_of_the_edges_own_exchange():
+    _, interest = origin("b", "c")
+    assert interest.filters() == {"t": Wish(qos=1)}
+
+
+def test_for_whom_topics_are_is_remembered_of_so_many_and_no_more(monkeypatch):
+    monkeypatch.setattr("firelane.overlay.interest.MOST_REMEMBERED", 10)
+    _, interest = origin("b")
+    interest.change("c", Edge(here=True, filters={"#": Wish(qos=0, deadline_s=0.1)}, locator="h:1"))
+    assert {interest.direct(f"x/{n}") for n in range(100)} == {("c",)}
+    assert interest.direct("t") == ("b", "c")
+    assert len(interest._hurried) <= 10
+    interest.change("c", None)
+    assert interest.direct("t") == ("b",)
 
 
 def test_among_very_many_that_others_have_not_got_the_one_before_is_named():

@@ -42,9 +42,14 @@ class Admission:
 
     def deadline_s(self, identity: Identity, max_delay_s: float | None) -> float | None:
         """The deadline that a client's subscription has; None if it has none, or none that counts."""
-        if max_delay_s is None or self._edges is None or not self._asks(identity):
+        if max_delay_s is None or not self._asks(identity):
             return None
         return max(max_delay_s, self._direct.least_s)
+
+    @property
+    def open(self) -> bool:
+        """Whether any edge may send to this one directly; without, nobody has a deadline."""
+        return self._edges is not None
 
     @property
     def most_filters(self) -> int:
@@ -80,7 +85,7 @@ class Deadlines:
         """Look at all subscriptions anew."""
         found: dict[str, _Asked] = {}
         self.refused = 0
-        for session in sessions:
+        for session in sessions if self._admission.open else ():
             if not is_inside(session.client_id):
                 for one in session.subscriptions.values():
                     self._add(found.setdefault(one.topics, _Asked()), session.identity, one.qos, one.lane.need)

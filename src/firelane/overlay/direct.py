@@ -19,6 +19,7 @@ from typing import Any
 from firelane.mqtt.packets import Publish
 from firelane.overlay.actions import Direct
 from firelane.overlay.addressing import addressed
+from firelane.overlay.allowance import Allowance
 from firelane.overlay.path import Credentials, Path, Sent
 from firelane.scenario.overlay_settings import DirectSettings
 
@@ -32,8 +33,7 @@ class Directly:
         self._name, self._settings, self._credentials, self._tell = name, settings, credentials, tell
         self._paths: dict[str, tuple[Path, asyncio.Task[None]]] = {}
         self._left_out: set[str] = set()  # edges beyond the most
-        self._burst = max(1.0, settings.rate_hz) if settings.rate_hz else 0.0
-        self._credit, self._credited_at = self._burst, 0.0
+        self._allowance = Allowance(settings.rate_hz)
         self.sent: Counter[str] = Counter()  # by edge
         self.refused: Counter[str] = Counter()  # by why
 
@@ -65,20 +65,11 @@ class Directly:
         known = self._paths.get(action.edge)
         if known is None:
             self.refused["too many edges"] += 1
-        elif not self._afforded(now):
+        elif not self._allowance.allows(action.copy.topic, now):
             self.refused["too often"] += 1
         else:
             topic, properties = addressed(action.edge, action.copy, action.stamp)
             self.sent[action.edge] += known[0].publish(topic, action.copy.payload, 0, properties) is Sent.YES
-
-    def _afforded(self, now: float) -> bool:
-        """At most so many a second, of which those of one second may come at once."""
-        self._credit = min(self._burst, self._credit + self._settings.rate_hz * (now - self._credited_at))
-        self._credited_at = now
-        if self._credit < 1:
-            return False
-        self._credit -= 1
-        return True
 
     def _begun(self, name: str, locator: str, group: asyncio.TaskGroup) -> tuple[Path, asyncio.Task[None]]:
         said = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firelane.mqtt.tree import FilterTree
 from firelane.overlay.registry import KnownEdge
@@ -113,11 +113,15 @@ class Interest:
         return found
 
     def filters(self) -> dict[str, Wish]:
-        """All that is wanted anywhere else, each filter at its highest QoS with the need that weighs most."""
+        """All that is wanted anywhere else, each filter at its highest QoS with the need that weighs most.
+
+        Deadlines are for who sends, not for what is wanted of this edge's own exchange.
+        """
         result: dict[str, Wish] = {}
         for edge in self._edges.values():
             for topic_filter, wish in _filters(edge).items():
-                result[topic_filter] = _joined(result[topic_filter], wish) if topic_filter in result else wish
+                plain = wish if wish.deadline_s is None else replace(wish, deadline_s=None)
+                result[topic_filter] = _joined(result[topic_filter], plain) if topic_filter in result else plain
         return result
 
 
