@@ -1,10 +1,11 @@
 """DDS endpoints of different sites meet: two domains stand for two local networks, endpoints are processes."""
 
 import asyncio
+import time
 
 import pytest
 from bridges import LONG_S, bridged
-from sites import until
+from sites import sites, until
 
 from firelane.overlay.bridge import bridge
 
@@ -54,8 +55,10 @@ def test_killed_endpoints_leave_the_registry_and_instances_end(tmp_path):
             ):
                 await until_known(here, "dds/0/traffic", {"a": 1}, {"b": 2})
                 await until(lambda: here.told("a")["read"] == 1, LONG_S)
-                writer.send(number=1, name="x")
-                await until(lambda: len(reader.samples) == len(killed.samples) == 1, LONG_S)
+                for _ in range(10):  # often enough for the exchange to know how often
+                    writer.send(number=1, name="x")
+                    await asyncio.sleep(0.1)
+                await until(lambda: len(reader.samples) == len(killed.samples) == 10, LONG_S)
                 killed.kill()
                 await until_known(here, "dds/0/traffic", {"a": 1}, {"b": 1})
                 writer.kill()
@@ -261,9 +264,80 @@ def test_a_site_that_goes_takes_its_writers_with_it_and_is_back_with_them(tmp_pa
                 await until(lambda: [one["number"] for one in reader.ended] == [1], LONG_S)
                 assert here.told("b")["written"] == 0
                 await here.start("edge", "a")
-                assert list(here.exchanges["a"].broker.retained.matching("dds/0/state/a:+")) == []
                 await here.bridge("a")
                 await until(lambda: len(reader.samples) == 2, LONG_S)  # as it is kept at the writer
+                await here.stop("a")
+                writer.kill()
+                await here.start("edge", "a")
+                assert kept(here, "a") == kept(here, "b") == 1
+                await here.bridge("a")
+                await until(lambda: kept(here, "a") == kept(here, "b") == 0, LONG_S)
+
+    run(main)
+
+
+def kept(here, site):
+    found = here.exchanges[site].broker.retained.matching("dds/0/state/+")
+    return sum(b"/a:" in one.message.topic for one in found)
+
+
+@pytest.mark.slow
+def test_what_nobody_elsewhere_wants_is_not_read(tmp_path):
+    async def main():
+        async with bridged(tmp_path) as here:
+            with (
+                here.endpoint("a", topic="t", reliable=True) as writer,
+                here.endpoint("a", topic="t", reads=True, reliable=True) as reader,
+            ):
+                await until_known(here, "dds/0/t", {"a": 1}, {"a": 1})
+                writer.send(number=1)
+                await until(lambda: len(reader.samples) == 1, LONG_S)
+                assert here.told("a")["read"] == 0
+                async with here.client("b") as far:
+                    await far.subscribe("dds/+/t", lambda topic, payload: None)
+                    await until(lambda: here.told("a")["read"] == 1, LONG_S)
+                await until(lambda: here.told("a")["read"] == 0, LONG_S)
+
+    run(main)
+
+
+@pytest.mark.slow
+def test_endpoints_that_are_no_clients_count_and_do_not_linger(tmp_path):
+    async def main():
+        async with asyncio.timeout(LONG_S), sites(tmp_path, edges=("a",), routers=()) as here, here.client("a") as ann:
+            edge = here.brokers["a"]
+            while edge._local.endpoints()[0] != {"t": 1}:  # the exchange knows that somebody publishes
+                await ann.publish("t", b"x", qos=1)
+                await asyncio.sleep(0.05)
+            edge.declare_endpoints({"t": 3, "u": 2}, {"v": 4})
+            assert edge._local.endpoints()[:2] == ({"t": 3, "u": 2}, {"v": 4})
+            edge.declare_endpoints({"t": 0}, {})  # they have gone, though messages came a moment ago
+            assert edge._local.endpoints()[:2] == ({}, {})
+
+    run(main)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("site", ["a", "b"])
+def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, site):
+    async def main():
+        async with bridged(tmp_path) as here:
+            with (
+                here.endpoint("a", topic="t", reliable=True) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True) as reader,
+            ):
+                await until(lambda: here.told("a")["read"] == 1, LONG_S)
+                writer.send(number=1)
+                await until(lambda: len(reader.samples) == 1, LONG_S)
+                exchange = here.exchanges[site]
+                assert exchange.broker.kick("$dds", time.monotonic())
+                exchange.server.settle()
+                await until(lambda: here.told(site)["told"] == {"failed": 1}, LONG_S)
+                async with asyncio.timeout(LONG_S):
+                    while len(reader.samples) == 1:  # those are not carried that come while nobody wants them
+                        writer.send(number=2)
+                        await asyncio.sleep(0.1)
+                assert reader.samples[1]["number"] == 2
 
     run(main)
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firelane.dds import PLAIN, Peer, Policies
@@ -44,6 +44,8 @@ def peer(topic="t", *, writes=False, policies=PLAIN, participant="p1", kind="f20
 
 
 @given(name=TEXT, other=TEXT, key=st.binary())
+@example(name="rt/chatter", other="rt", key=b"")
+@example(name="100%", other="+/#", key=b"")
 def test_a_dds_topic_is_one_level_and_can_be_read_back(name, other, key):
     topics = [NAMES.topic(name), NAMES.instance(name, "berlin", key, ("a",)), NAMES.kind(name, "f200")]
     plain, below = NAMES.filters(name)

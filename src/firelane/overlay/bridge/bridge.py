@@ -164,10 +164,10 @@ class Bridge:
 
     def _wanted(self, topic: str) -> bool:
         """Whether anybody but this bridge wants a DDS topic: a client, or another site."""
-        own = self._inside.session
         routes = self._exchange.broker.routes
         base = self._names.topic(topic)
-        return any(one.session is not own for name in (base, f"{base}/-") for one in routes.subscriptions(name))
+        found = (one.session.client_id for name in (base, f"{base}/-") for one in routes.subscriptions(name))
+        return any(client_id != DDS for client_id in found)
 
     def _subscribe(self) -> None:
         """Be subscribed to what readers here want."""
@@ -252,7 +252,7 @@ class Bridge:
         retained = self._exchange.broker.retained.matching(f"{self._settings.root}/+/+")
         topics = [kept.message.topic.decode() for kept in retained]
         own = [topic for topic in topics if self._names.is_instance(topic, self._edge.name)]
-        self._inside.say(*(Publish(topic=one, payload=b"", retain=True) for one in own))
+        self._outgoing.take_back(own)
 
     def _complain(self, kind: str, line: str) -> None:
         """Tell a line once, and count it."""

@@ -96,6 +96,10 @@ class Outgoing:
         self._heard = {tap for tap, reader in self._taps.items() if tap in self._heard or reader.alive}
         return self._lost != before
 
+    def take_back(self, topics: Iterable[str]) -> None:
+        """Have nothing retained on these any more, here and at other sites."""
+        self._say([Publish(topic=one, payload=b"", qos=1, retain=True) for one in topics])
+
     def begin_anew(self) -> None:
         """What was under way is not answered any more."""
         self.counts["not answered"] += WINDOW - len(self._free)
@@ -142,7 +146,7 @@ class Outgoing:
         reader.close()
         self._lost.discard(tap)
         self._heard.discard(tap)
-        self._say([Publish(topic=one, payload=b"", qos=1, retain=True) for one in self._kept.pop(tap)])
+        self.take_back(self._kept.pop(tap))
 
     def _told_gone(self, lan: Lan) -> None:
         """Say which groups of writers have nobody left in them."""
