@@ -177,7 +177,7 @@ class EdgeBroker:
         now = monotonic()
         try:
             if packet.topic.startswith(FOR):
-                self._noted(packet.payload, now)
+                self._noted(packet.payload, router, now)
                 return
             stamp, properties = taken_off(packet.properties)
             topic = packet.topic
@@ -189,13 +189,13 @@ class EdgeBroker:
         properties.pop("subscription_identifier", None)
         self._do(self._receiving.arrived(topic, packet.payload, properties, stamp, router, now))
 
-    def _noted(self, payload: bytes, now: float) -> None:
+    def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
-            self._do(self._sending.missing(note.edge, gap, now))
+            self._do(self._sending.missing(note.edge, gap, now, router))
         for refused in note.outdated:
-            self._do(self._sending.outdated(note.edge, refused, now))
+            self._do(self._sending.outdated(note.edge, refused, now, router))
         for answer in note.nothing:
             self._do(self._receiving.nothing(note.edge, answer))
 
