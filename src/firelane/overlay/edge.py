@@ -213,7 +213,7 @@ class EdgeBroker:
         now = monotonic()
         try:
             if packet.topic.startswith(FOR):
-                self._noted(packet.payload, now)
+                self._noted(packet.payload, router, now)
                 return
             stamp, properties = taken_off(packet.properties)
             topic = packet.topic
@@ -244,13 +244,13 @@ class EdgeBroker:
         else:  # it comes again, if it matters
             self._strange["a message that came directly while this edge was starting or ending"] += 1
 
-    def _noted(self, payload: bytes, now: float) -> None:
+    def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
-            self._do(self._sending.missing(note.edge, gap, now))
+            self._do(self._sending.missing(note.edge, gap, now, router))
         for refused in note.outdated:
-            self._do(self._sending.outdated(note.edge, refused, now))
+            self._do(self._sending.outdated(note.edge, refused, now, router))
         for answer in note.nothing:
             self._do(self._receiving.nothing(note.edge, answer))
 
