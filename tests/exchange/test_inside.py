@@ -111,3 +111,17 @@ def test_access_rules_are_for_others_and_nobody_else_may_use_its_name(tmp_path):
                     pass
 
     asyncio.run(main())
+
+
+def test_a_session_that_does_not_last_ends_with_it(tmp_path):
+    async def main():
+        async with exchange(tmp_path) as served, Client(served.addresses["mqtt"]) as ann:
+            for lasts in (True, False):
+                inside = Inside(served.server, OVERLAY, lambda packet: None, lasts=lasts)
+                inside.enter()
+                inside.say(wish("a"))
+                inside.leave()
+                await ann.publish("a", b"x", qos=1)
+                assert (OVERLAY in served.broker.sessions) is lasts
+
+    asyncio.run(main())

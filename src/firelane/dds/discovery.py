@@ -7,9 +7,8 @@ from typing import Any
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication, BuiltinTopicDcpsSubscription
 from cyclonedds.core import InstanceState, Policy, ReadCondition, SampleState, ViewState
-from cyclonedds.dynamic import get_types_for_typeid
-from cyclonedds.util import duration
 
+from firelane.dds.kinds import kind_of
 from firelane.dds.network import DdsError
 from firelane.dds.participant import Participant, end, told
 
@@ -52,9 +51,7 @@ class Discovery:
         """The type of an endpoint's samples as a class, asked of its participant; Writer and Reader take it."""
         if endpoint.type_id is None:
             raise DdsError(f'the type of topic "{endpoint.topic}" is not told by who uses it')
-        with told(f'the type of topic "{endpoint.topic}" cannot be had'):
-            kind, _ = get_types_for_typeid(self._participant.entity, endpoint.type_id, duration(seconds=within_s))
-        return kind  # type: ignore[no-any-return]
+        return kind_of(self._participant, endpoint.type_id, endpoint.type_name, within_s=within_s).made  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Look no more."""

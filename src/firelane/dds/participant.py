@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
 
-from cyclonedds.core import DDSException
+from cyclonedds.core import DDSException, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.topic import Topic
 
@@ -22,8 +22,10 @@ class Participant:
     Several in one process, also of the same domain, do not know of each other but over the network.
     """
 
-    def __init__(self, domain: int = 0, network: Network = LOOPBACK) -> None:
+    def __init__(self, domain: int = 0, network: Network = LOOPBACK, *, mark: bytes = b"") -> None:
+        """`mark` is what others see of it in discovery (user data)."""
         self.domain = domain
+        self._mark = mark
         self.network = network
         self.entity: Any = None  # the library's participant, while this one is open
         self._domain_entity: Any = None
@@ -35,7 +37,7 @@ class Participant:
         with told(f"no participant in {place} (a machine has room for {MOST_HERE})"):
             self._domain_entity = Domain(number, configuration)
             try:
-                self.entity = DomainParticipant(number)
+                self.entity = DomainParticipant(number, Qos(Policy.Userdata(self._mark)) if self._mark else None)
             except DDSException:
                 self.__exit__()
                 raise

@@ -26,6 +26,7 @@ FOREVER = 0xFFFF_FFFF
 LARGEST_WINDOW = 65_535
 UPSTREAM = "$upstream"  # the session of a bridge
 OVERLAY = "$overlay"  # of what joins this exchange with others
+DDS = "$dds"  # of what joins it with DDS endpoints
 # What MQTT 3.1.1 can say of a refusal (its section 3.2.2.3).
 _RETURN_CODES = {
     Reason.UNSUPPORTED_PROTOCOL_VERSION: 1,
@@ -81,7 +82,7 @@ def _client_id_allowed(packet: Connect) -> bool:
 
 def is_inside(client_id: str) -> bool:
     """Whether a session belongs to a part of the exchange, so that no client may use it."""
-    return client_id.startswith((UPSTREAM, OVERLAY))
+    return client_id.startswith((UPSTREAM, OVERLAY, DDS))
 
 
 def verified(broker: Broker, connection: Connection, right: bool, now: float) -> None:

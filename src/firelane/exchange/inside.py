@@ -1,7 +1,8 @@
 """A client inside the process: it hands over packets, not bytes on a socket, and is told which message a copy is of.
 
-Its session outlives it in the log like any other, its lanes wait on a link like any other, and nobody outside may use
-its name. What it is sent comes one turn of the event loop later, so it may answer as it likes.
+Its session outlives it in the log like any other, unless it is not one that `lasts`; its lanes wait on a link like any
+other, and nobody outside may use its name. What it is sent comes one turn of the event loop later, so it may answer as
+it likes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Inside:
         *,
         over: Callable[[], None] = lambda: None,
         window: int | None = None,
+        lasts: bool = True,
     ) -> None:
         assert connecting.is_inside(client_id)
         self.link: Link | None = None
@@ -41,6 +43,7 @@ class Inside:
         self._server = server
         self._client_id = client_id
         self._window = window
+        self._lasts = lasts
         self._got, self._over = got, over
         self._came: list[bytes] = []
         self._gone = True  # until it has entered
@@ -58,10 +61,10 @@ class Inside:
         self._gone = False
         server.drivers[self] = None
         server.broker.opened(self.connection)
-        properties = {"session_expiry_interval": connecting.FOREVER}
+        properties = {"session_expiry_interval": connecting.FOREVER if self._lasts else 0}
         if self._window is not None:
             properties["receive_maximum"] = self._window
-        hello = Connect(client_id=self._client_id, version=V5, clean_start=False, properties=properties)
+        hello = Connect(client_id=self._client_id, version=V5, clean_start=not self._lasts, properties=properties)
         identity = Identity(client_id=self._client_id, inside=True)
         connecting.enter(server.broker, self.connection, hello, identity, now)
         server.settle()

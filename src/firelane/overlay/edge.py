@@ -37,7 +37,7 @@ from firelane.overlay.stamp import StampError, stamped, taken_off
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
 REPORT_EVERY_S = 1.0  # topics and their rates
-NOTABLE = 0.25  # change of a rate, to be told
+NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 LARGEST_BOOT = 2**63 - 1
 
 
@@ -76,6 +76,7 @@ class EdgeBroker:
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
         self._said = ""
+        self.more: dict[str, Callable[[], dict[str, Any]]] = {}  # of whom else to tell in `statistics`
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -127,7 +128,19 @@ class EdgeBroker:
                 "not_admitted": self._deadlines.refused,
             },
             "strange": dict(self._strange),
+            **{name: told() for name, told in self.more.items()},
         }
+
+    def present(self, edge: str) -> bool:
+        """Whether an edge is here now: this one, or another that the registry knows to be connected."""
+        known = self._interest.edges.get(edge)
+        return edge == self.name or (known is not None and known.here)
+
+    def declare_endpoints(self, writers: dict[str, int], readers: dict[str, int]) -> None:
+        """Tell the registry of endpoints that are no clients of the exchange, by topic; 0 where all have gone."""
+        if (writers, readers) != (self._local.writers, self._local.readers):
+            self._local.writers, self._local.readers = writers, readers
+            self._reported_at = 0.0
 
     # ---- what is told by the registry
 
@@ -200,7 +213,7 @@ class EdgeBroker:
         now = monotonic()
         try:
             if packet.topic.startswith(FOR):
-                self._noted(packet.payload, now)
+                self._noted(packet.payload, router, now)
                 return
             stamp, properties = taken_off(packet.properties)
             topic = packet.topic
@@ -231,13 +244,13 @@ class EdgeBroker:
         else:  # it comes again, if it matters
             self._strange["a message that came directly while this edge was starting or ending"] += 1
 
-    def _noted(self, payload: bytes, now: float) -> None:
+    def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
-            self._do(self._sending.missing(note.edge, gap, now))
+            self._do(self._sending.missing(note.edge, gap, now, router))
         for refused in note.outdated:
-            self._do(self._sending.outdated(note.edge, refused, now))
+            self._do(self._sending.outdated(note.edge, refused, now, router))
         for answer in note.nothing:
             self._do(self._receiving.nothing(note.edge, answer))
 
@@ -320,7 +333,8 @@ class EdgeBroker:
         if now >= self._reported_at + REPORT_EVERY_S:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
-            self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
+            mean_hz = sum(rates_hz.values()) / max(1, len(rates_hz))
+            self._rates_hz = {name: steady(self._rates_hz.get(name), rate, mean_hz) for name, rate in rates_hz.items()}
             self._declare(lambda: self.registry.endpoints(publish, subscribe, self._rates_hz))
 
     def _now_wanted(self) -> dict[str, Wish]:
@@ -336,8 +350,9 @@ class EdgeBroker:
                 self._tell(f"other sites are not told what clients want here: {problem}")
 
 
-def _steady(before: float | None, now: float) -> float:
-    return now if before is None or abs(now - before) > NOTABLE * before else before
+def steady(before: float | None, now: float, mean_hz: float) -> float:
+    """A topic's rate as it is told: the last one, while that errs too little to matter for what routers carry."""
+    return now if before is None or abs(now - before) > NOTABLE * max(before, mean_hz) else before
 
 
 def _wanted(wish: Wish) -> Wanted:

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from firelane.errors import ServeError
@@ -17,6 +17,7 @@ from firelane.overlay.path import Credentials
 from firelane.overlay.registry import Registry, parse_registry
 from firelane.overlay.registry.tree import RegistryError, TreeState
 from firelane.overlay.router import RoutingBroker
+from firelane.scenario.dds_settings import DdsSettings
 from firelane.scenario.overlay_settings import OverlaySettings
 
 Role = Literal["edge", "router"]
@@ -34,12 +35,13 @@ ROUTER = {  # what suits a router, where nothing else is set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """As what an exchange joins, where the registry is, its own name, and where others reach it."""
+    """As what an exchange joins, where the registry is, its own name, where others reach it, and which DDS domain."""
 
     role: Role
     registry: str
     name: str
     locator: str | None = None
+    dds: int | None = None  # the domain that an edge is to have a bridge to, whatever the settings say
 
     def __post_init__(self) -> None:
         if not self.name or any(letter in self.name for letter in "/+# \0") or not self.name.isprintable():
@@ -90,7 +92,8 @@ async def joining(
         async with asyncio.TaskGroup() as group:
             task = group.create_task(broker.run())
             try:
-                yield broker
+                async with _bridged(exchange, broker, settings, how, tell):
+                    yield broker
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -99,6 +102,31 @@ async def joining(
                     await registry.leave(keep=how.role == "edge" and broker.keeps)
                 except RegistryError as problem:
                     tell(str(problem))
+
+
+@asynccontextmanager
+async def _bridged(
+    exchange: Exchange,
+    broker: EdgeBroker | RoutingBroker,
+    settings: OverlaySettings,
+    how: Joining,
+    tell: Callable[[str], None],
+) -> AsyncIterator[None]:
+    """With a bridge to DDS, if an edge is to have one."""
+    wanted = settings.dds if how.dds is None else replace(settings.dds or DdsSettings(), domain=how.dds)
+    if wanted is None or not isinstance(broker, EdgeBroker):
+        yield
+        return
+    from firelane.overlay.bridge.bridge import Bridge
+
+    async with asyncio.TaskGroup() as group:
+        with Bridge(exchange, broker, wanted, tell=tell) as bridge:
+            task = group.create_task(bridge.run())
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
 
 
 def _broker(

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from firelane.exchange.connecting import OVERLAY, is_inside
+from firelane.exchange.connecting import DDS, OVERLAY, is_inside
 from firelane.exchange.inside import Inside
 from firelane.exchange.message import NUMBER
 from firelane.exchange.needs import said
@@ -43,6 +43,8 @@ class Local:
         self._had = Had()
         self._origins = Origins()
         self.refused: Counter[str] = Counter()
+        self.writers: dict[str, int] = {}  # DDS endpoints by topic; 0 where they have gone and no client counts
+        self.readers: dict[str, int] = {}
 
     def enter(self) -> dict[Chain, int]:
         """Begin; returns the last numbers of QoS 2 that are known from before, by origin and topic."""
@@ -73,7 +75,7 @@ class Local:
         found: dict[str, Wish] = {}
         weights: dict[str, float] = {}
         for session in self._exchange.broker.sessions.values():
-            if is_inside(session.client_id):
+            if _is_own(session.client_id):
                 continue
             for one in session.subscriptions.values():
                 if one.topics.startswith("$"):
@@ -93,7 +95,7 @@ class Local:
         """How many publish and subscribe to which topics (no wildcards), and how often is published."""
         subscribers: Counter[str] = Counter()
         for session in self._exchange.broker.sessions.values():
-            if not is_inside(session.client_id):
+            if not _is_own(session.client_id):
                 for one in session.subscriptions.values():
                     if not one.topics.startswith("$") and "+" not in one.topics and "#" not in one.topics:
                         subscribers[one.topics] += 1
@@ -105,7 +107,8 @@ class Local:
             for one in seen
             if not one.name.startswith("$") and shares.get(one.name)
         }
-        return dict.fromkeys(rates, 1), dict(subscribers), rates
+        publishers = dict.fromkeys(rates, 1) | self.writers
+        return {one: count for one, count in publishers.items() if count}, dict(subscribers) | self.readers, rates
 
     def want(self, filters: Mapping[str, Wish], again: set[str]) -> None:
         """What is wanted elsewhere; for those that somebody wants anew, retained messages are told again."""
@@ -189,6 +192,11 @@ class Local:
         self._free.append(packet_id)
         if self._waiting:
             self.deliver(self._waiting.popleft())
+
+
+def _is_own(client_id: str) -> bool:
+    """Whether a session is not of somebody who wants messages: endpoints of DDS do."""
+    return is_inside(client_id) and client_id != DDS
 
 
 def _copy(packet: Publish) -> Copy:

@@ -24,7 +24,7 @@ from math import inf
 from typing import Any
 
 from firelane.overlay.actions import Action, Deliver, Tell
-from firelane.overlay.notes import MOST_NUMBERS, Missing, Note, Nothing, Outdated
+from firelane.overlay.notes import AGAIN_AT_ONCE, MOST_NUMBERS, Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment
 from firelane.overlay.races import Races, way
 from firelane.overlay.stamp import Stamp
@@ -46,6 +46,7 @@ class _Chain:
     last_plain: int = 0  # of QoS 0
     held: dict[int, Deliver] = field(default_factory=dict)
     ask_at: float = 0.0
+    since_asked: int = 0  # messages that have come in order
     skipped: tuple[tuple[int, int], ...] = ()  # gaps that were given up: what is between comes too late
     caught_up: bool = False  # whether all that had been kept for this edge before it started has come
 
@@ -150,8 +151,8 @@ class Receiving:
             chain = self._chains.get(key)
             if chain is None or not chain.held:
                 del self._gaps[key]
-            elif chain.ask_at <= now:
-                chain.ask_at = now + ASK_AGAIN_S
+            elif chain.ask_at <= now or chain.since_asked >= AGAIN_AT_ONCE:  # all that was sent again has come
+                chain.ask_at, chain.since_asked = now + ASK_AGAIN_S, 0
                 gap = Missing(topic=key[1], last=chain.last, before=min(chain.held))
                 notes.append(self._tell(key[0], missing=(gap,)))
         return given_up + notes
@@ -219,6 +220,7 @@ class Receiving:
         else:
             if not chain.held:
                 chain.ask_at = now + (ASK_AFTER_S if chain.last else 0.0)  # a new one may not be owed what was before
+                chain.since_asked = 0
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
             chain.held[number] = deliver
             self._held += 1
@@ -228,6 +230,7 @@ class Receiving:
 
     def _in_order(self, chain: _Chain, deliver: Deliver) -> list[Action]:
         chain.last = deliver.stamp.number
+        chain.since_asked += 1
         self._unsafe.add((deliver.stamp.origin, deliver.stamp.number))
         actions = [deliver, *self._released(chain)]
         chain.caught_up = chain.caught_up or not chain.held
@@ -235,8 +238,9 @@ class Receiving:
 
     def _released(self, chain: _Chain) -> list[Action]:
         actions: list[Action] = []
-        while chain.held:
-            number = min(chain.held)
+        if not chain.held or chain.held[min(chain.held)].stamp.after > chain.last:
+            return actions
+        for number in sorted(chain.held):
             deliver = chain.held[number]
             if number > chain.last and deliver.stamp.after > chain.last:
                 break
@@ -244,6 +248,7 @@ class Receiving:
             self._held -= 1
             if number > chain.last:
                 chain.last = number
+                chain.since_asked += 1
                 self._unsafe.add((deliver.stamp.origin, number))
                 actions.append(deliver)
             elif (deliver.stamp.origin, number) not in self._unsafe:

@@ -20,13 +20,12 @@ from itertools import islice
 
 from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
-from firelane.overlay.notes import Missing, Note, Nothing, Outdated
+from firelane.overlay.notes import AGAIN_AT_ONCE, Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
 from firelane.overlay.stamp import Stamp
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 LOOK_EVERY_S = 0.2  # for what is to be sent again
-AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
 LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
@@ -212,24 +211,28 @@ class Sending:
         kept = self._kept.get(number)
         return [] if kept is None else self._done(number, kept)
 
-    def missing(self, edge: str, what: Missing, now: float) -> list[Action]:
-        """Another edge has not got what was before a message: it is sent again, or there is nothing."""
+    def missing(self, edge: str, what: Missing, now: float, through: str | None = None) -> list[Action]:
+        """Another edge has not got what was before a message: it is sent again, or there is nothing. The answer goes
+        through the router that the question came by: the edge may not have found the others yet."""
         state = self._topics.get(what.topic)
         if state is None or state.last < what.before:
             return []  # started again, it has not been handed over all that it owes: asked once more, it will know
         found = [one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing]
-        if not found:
-            answer = Nothing(topic=what.topic, before=what.before)
-            return [Tell(edge, Note(edge=self._name, boot=self._boot, nothing=(answer,)))]
-        return self._again(edge, found[:AGAIN_AT_ONCE], now)
+        first = found[0] if found else None
+        actions = self._again(edge, found[:AGAIN_AT_ONCE], now, through)
+        if first is None or first.after > what.last:  # an edge that was started again does not know what it had
+            before = what.before if first is None else first.copy.number
+            note = Note(edge=self._name, boot=self._boot, nothing=(Nothing(topic=what.topic, before=before),))
+            actions.append(Tell(edge, note, through))
+        return actions
 
-    def outdated(self, edge: str, what: Outdated, now: float) -> list[Action]:
+    def outdated(self, edge: str, what: Outdated, now: float, through: str | None = None) -> list[Action]:
         """Another edge knows of a newer epoch and has refused a message."""
         known = self._assignments.get(what.topic)
         if known is None or known.epoch < what.epoch:
             self.topic_node_listener(what.topic, Assignment(router=what.router, epoch=what.epoch), now)
         kept = self._kept.get(what.number)
-        return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now)
+        return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now, through)
 
     def tick(self, now: float) -> list[Action]:
         """Send again what edges that are there have not acknowledged for long; wait no longer for the registry."""
@@ -317,8 +320,8 @@ class Sending:
             actions += self._once_more(kept, state.router, epoch, now)
         return actions
 
-    def _again(self, edge: str, some: Iterable[_Kept], now: float) -> list[Action]:
-        """To one edge, through the owner at first and then through one router after the other."""
+    def _again(self, edge: str, some: Iterable[_Kept], now: float, through: str | None = None) -> list[Action]:
+        """To one edge, through a router by which it can be reached, else the owner and then one after the other."""
         actions: list[Action] = []
         for kept in some:
             router, epoch = self.route(kept.copy.topic)
@@ -328,7 +331,9 @@ class Sending:
             kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
             kept.retry_at = now + kept.retry_s
             paths = [None] if router is None else [router, *sorted(self._paths - {router})]
-            actions += self._once_more(kept, paths[turns % len(paths)], epoch, now, edge)
+            reached = through is not None and (through in self._paths or through in self._fresh)
+            chosen = through if reached else paths[turns % len(paths)]
+            actions += self._once_more(kept, chosen, epoch, now, edge)
         return actions
 
     def _once_more(

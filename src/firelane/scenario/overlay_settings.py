@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from firelane.scenario.dds_settings import DdsSettings
 from firelane.scenario.fields import STRICT
 from firelane.units import DURATION, RATE
 
@@ -35,7 +36,8 @@ class DirectSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:
     """What an edge shows routers (user, password, and whether and by which authority to encrypt), and by which strategy
-    a router that leads gives topics to routers: how many moves, and how often; and paths from edge to edge."""
+    a router that leads gives topics to routers: how many moves, and how often; an edge's bridge to DDS, and paths from
+    edge to edge."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -46,6 +48,7 @@ class OverlaySettings:
     strategy: StrategyName = "bounded-moves"
     moves: _Count = 10
     step_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="step", ge=0.1, le=86_400.0)] = 10.0
+    dds: DdsSettings | None = None
     direct: DirectSettings = field(default_factory=DirectSettings)
 
     def __post_init__(self) -> None:

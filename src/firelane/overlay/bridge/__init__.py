@@ -1,0 +1,1 @@
+"""DDS endpoints of a site, joined with those of other sites through its edge."""

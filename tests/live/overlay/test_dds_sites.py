@@ -1,0 +1,83 @@
+"""`firelane edge --dds`, a real ZooKeeper and DDS endpoints, all of them processes."""
+
+import json
+import secrets
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from firelane.dds import Network
+from live.overlay.cluster import Member, cluster, until
+
+pytestmark = pytest.mark.slow
+
+ENDPOINT = Path(__file__).parents[2] / "overlay" / "dds_endpoint.py"
+
+
+class Application:
+    """A DDS reader or writer."""
+
+    def __init__(self, stack, folder, domain, **wanted):
+        configuration = folder / f"dds-{domain}.xml"
+        configuration.write_text(Network(lease_s=1.0).configuration(domain))
+        command = [sys.executable, str(ENDPOINT), str(domain), json.dumps(wanted), str(configuration)]
+        self.process = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(self.process.kill)
+        self.got = []
+        Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            said = json.loads(line)
+            if "sample" in said:
+                self.got.append(said["sample"]["number"])
+
+    def send(self, number):
+        self.process.stdin.write(json.dumps({"number": number}) + "\n")
+        self.process.stdin.flush()
+
+
+def test_dds_endpoints_of_two_sites_find_each_other_and_outlive_a_router_and_an_edge(tmp_path, monkeypatch):
+    domains = dict(zip("ab", secrets.SystemRandom().sample(range(1, 100), 2), strict=True))
+    plain = Member.command
+
+    def command(self):
+        settings = ("prefix=dds/0", "lease=1s", "interface=127.0.0.1")
+        more = [part for one in settings for part in ("--set", f"exchange.overlay.dds.{one}")]
+        return plain(self) + (["--dds", str(domains[self.name]), *more] if self.role == "edge" else [])
+
+    monkeypatch.setattr(Member, "command", command)
+    with cluster(tmp_path) as whole, ExitStack() as stack:
+        reader = Application(stack, tmp_path, domains["b"], topic="t", reads=True, reliable=True)
+        writer = Application(stack, tmp_path, domains["a"], topic="t", reliable=True)
+        until(lambda: told(whole["a"])["read"] == 1)
+        until(lambda: whole["a"].state()["registry"]["topics"]["dds/0/t"]["subscribers"] == ["b"])
+        assert told(whole["b"])["readers"] == {"t": 1}
+        for n in range(100):
+            writer.send(n)
+            if n == 50:
+                whole["r1"].kill()
+        until(lambda: len(reader.got) >= 100)
+        whole["b"].kill()
+        whole["b"].launch()
+        whole["b"].wait()
+        until(lambda: told(whole["b"])["readers"] == {"t": 1} and told(whole["a"])["read"] == 1)
+        until(lambda: "b" in whole["a"].state()["registry"]["topics"]["dds/0/t"]["subscribers"])
+        for n in range(100, 200):
+            writer.send(n)
+        until(lambda: 199 in reader.got)
+        reader.process.kill()
+        until(lambda: told(whole["b"])["readers"] == {})
+        until(lambda: told(whole["a"])["read"] == 0)
+    assert sorted(one for one in reader.got if one < 100) == list(range(100))  # once, though a router was killed
+    assert set(reader.got) == set(range(200))
+
+
+def told(member):
+    return member.state()["own"]["dds"]
