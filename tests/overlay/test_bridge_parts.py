@@ -144,6 +144,12 @@ def test_only_wanted_topics_are_read_and_each_kind_of_writer_apart():
     assert list(complaints(lan)) == ['DDS topic "t": a writer of p1 does not tell its type (T), so it is not carried']
 
 
+def test_what_is_not_kept_up_is_told_for_each_endpoint():
+    lan = Lan({"t": [peer(policies=Policies(durability=2))]}, {"t": [peer(writes=True, policies=FINE)]})
+    line = 'DDS topic "t": a reader of p1: durability transient is carried as transient-local'
+    assert complaints(lan) == {line: "unsupported"}
+
+
 def test_a_reader_that_asks_for_more_is_told():
     assert mismatched(peer(policies=PLAIN), FINE, "a") is None
     line = mismatched(peer(policies=FINE), PLAIN, "a")

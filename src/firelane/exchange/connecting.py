@@ -85,6 +85,11 @@ def is_inside(client_id: str) -> bool:
     return client_id.startswith((UPSTREAM, OVERLAY, DDS))
 
 
+def is_served(client_id: str) -> bool:
+    """Whether a session is of somebody who wants messages: a client, or the endpoints of DDS."""
+    return client_id == DDS or not is_inside(client_id)
+
+
 def verified(broker: Broker, connection: Connection, right: bool, now: float) -> None:
     """The password of a connection has been checked."""
     packet = connection.asked

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from firelane.exchange.connecting import DDS, OVERLAY, is_inside
+from firelane.exchange.connecting import OVERLAY, is_served
 from firelane.exchange.inside import Inside
 from firelane.exchange.message import NUMBER
 from firelane.exchange.needs import said
@@ -75,7 +75,7 @@ class Local:
         found: dict[str, Wish] = {}
         weights: dict[str, float] = {}
         for session in self._exchange.broker.sessions.values():
-            if _is_own(session.client_id):
+            if not is_served(session.client_id):
                 continue
             for one in session.subscriptions.values():
                 if one.topics.startswith("$"):
@@ -95,7 +95,7 @@ class Local:
         """How many publish and subscribe to which topics (no wildcards), and how often is published."""
         subscribers: Counter[str] = Counter()
         for session in self._exchange.broker.sessions.values():
-            if not _is_own(session.client_id):
+            if is_served(session.client_id):
                 for one in session.subscriptions.values():
                     if not one.topics.startswith("$") and "+" not in one.topics and "#" not in one.topics:
                         subscribers[one.topics] += 1
@@ -192,11 +192,6 @@ class Local:
         self._free.append(packet_id)
         if self._waiting:
             self.deliver(self._waiting.popleft())
-
-
-def _is_own(client_id: str) -> bool:
-    """Whether a session is not of somebody who wants messages: endpoints of DDS do."""
-    return is_inside(client_id) and client_id != DDS
 
 
 def _copy(packet: Publish) -> Copy:

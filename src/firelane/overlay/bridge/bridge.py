@@ -128,7 +128,7 @@ class Bridge:
             "read": len(self._outgoing.readers),
             "written": len(self._incoming),
             "types": len(self._catalogue),
-            "out": dict(self._outgoing.counts),
+            "out": self._outgoing.statistics(),
             "in": dict(self._incoming.counts + self._catalogue.counts),
             "told": dict(self._told),
             "lines": list(self._lines)[-SHOWN:],

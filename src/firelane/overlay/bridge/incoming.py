@@ -17,7 +17,7 @@ from firelane.overlay.bridge.names import TYPE, Names
 from firelane.overlay.bridge.said import GONE, Said, SaidError, read_said
 
 PATIENCE_S = 3.0  # for a type, for a reader to be met, or for room
-MOST_WAITING = 256  # messages of one outlet
+MOST_WAITING = 512  # messages of one outlet: all of QoS 1 that can be under way
 MOST_WAITING_BYTES = 16_000_000  # of all
 MOST_OUTLETS = 1000
 ASSERTED = 3  # times in a lease

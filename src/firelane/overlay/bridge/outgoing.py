@@ -66,6 +66,11 @@ class Outgoing:
         alive = {tap.topic for tap in self._taps if tap not in self._lost}
         return {tap.topic for tap in self._lost} - alive
 
+    def statistics(self) -> dict[str, int]:
+        """What became of samples."""
+        rejected = self.counts["rejected"] + sum(one.rejected for one in self._taps.values())
+        return dict(self.counts) | {"rejected": rejected}
+
     def settled(self, packet_id: int, reason: int) -> None:
         """A message is safe, or was refused."""
         self._free.append(packet_id)
