@@ -31,7 +31,8 @@ from firelane.overlay.stamp import Stamp
 
 ASK_AFTER_S = 0.2  # a gap
 ASK_AGAIN_S = 1.0
-MOST_HELD = 10_000  # messages that wait for others before them; beyond that they are not taken, and come again
+# Messages that wait for others before them; beyond that they are not taken, and come again.
+MOST_HELD, MOST_HELD_BYTES = 10_000, 64_000_000
 MOST_CHAINS = 200_000  # pairs of origin and topic that are remembered
 MOST_SKIPPED = 16  # gaps of a chain that were given up and are remembered
 
@@ -73,7 +74,7 @@ class Receiving:
         self._safe: dict[str, list[int]] = {}  # and not yet acknowledged to their origin
         self._through: dict[str, str] = {}  # by which router an origin's last message came
         self._gaps: dict[Chain, None] = {}
-        self._held = 0
+        self._held = self._held_bytes = 0
         self._patience_s = patience_s
         self._due: dict[Chain, dict[int, float]] = {}  # until when what is held waits for what is before it
         self.counts: Counter[str] = Counter()
@@ -214,7 +215,7 @@ class Receiving:
         number = deliver.stamp.number
         if number in chain.held:
             self.counts["again"] += 1
-        elif self._held >= MOST_HELD:
+        elif self._held >= MOST_HELD or self._held_bytes + len(deliver.payload) > MOST_HELD_BYTES:
             self.counts["no room"] += 1
             self.races.forget((deliver.stamp.origin, number))
         else:
@@ -224,6 +225,7 @@ class Receiving:
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
             chain.held[number] = deliver
             self._held += 1
+            self._held_bytes += len(deliver.payload)
             patience_s = self._patience_s(deliver.topic)
             if chain.caught_up and patience_s is not None and patience_s < inf:
                 self._due.setdefault((deliver.stamp.origin, deliver.topic), {})[number] = now + patience_s
@@ -246,6 +248,7 @@ class Receiving:
                 break
             del chain.held[number]
             self._held -= 1
+            self._held_bytes -= len(deliver.payload)
             if number > chain.last:
                 chain.last = number
                 chain.since_asked += 1
