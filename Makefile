@@ -57,6 +57,7 @@ reproduce: $(VENV)/developed
 	$(BIN)/firelane reproduce firedex
 	$(BIN)/firelane reproduce brokers
 	$(BIN)/firelane reproduce planemqx
+	$(BIN)/firelane reproduce pubsubcoord
 	$(BIN)/firelane reproduce rdds
 
 clean:

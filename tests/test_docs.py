@@ -17,7 +17,7 @@ from firelane.metrics import SCHEMA
 from firelane.scenario import from_text
 from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.model import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
-from firelane.scenario.overlay_settings import OverlaySettings
+from firelane.scenario.overlay_settings import DirectSettings, OverlaySettings
 from firelane.scenario.sense_settings import SenseSettings
 from firelane.scenario.settings import (
     AccessRule,
@@ -148,6 +148,7 @@ def section(document: str, heading: str) -> str:
         (ControlSettings, "`exchange.control`"),
         (SenseSettings, "`exchange.sense`"),
         (OverlaySettings, "`exchange.overlay`"),
+        (DirectSettings, "`exchange.overlay.direct`"),
     ],
 )
 def test_every_setting_of_the_exchange_is_documented_in_its_section(kind, heading):

@@ -135,6 +135,7 @@ def delays_s(
     seconds: float,
     seed: int = 1,
     to_port: int | None = None,
+    name: str = "subscriber",
     settle_s: float = 0.0,
 ) -> npt.NDArray[np.float64]:
     """The delays of messages sent one by one at a given rate by publishers in turn, whatever becomes of them. They are
@@ -146,7 +147,7 @@ def delays_s(
     slots = int(rate_hz * (WARM_UP_S + seconds))
     slot_of = np.arange(slots) + np.random.default_rng(seed).uniform(0, 1, slots)
     with ExitStack() as links:
-        subscriber = _Stopwatch(to_port or port, "subscriber", "#", publishers=publishers, ring=RING)
+        subscriber = _Stopwatch(to_port or port, name, "#", publishers=publishers, ring=RING)
         senders = [_Sender(port, number) for number in range(publishers)]
         for link in (subscriber.link, *(one.link for one in senders)):
             links.enter_context(link)

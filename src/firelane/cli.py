@@ -994,7 +994,7 @@ def sense_identify(series: str, target: float, output: str | None, as_json: bool
 
 
 @main.command()
-@click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx", "rdds"]))
+@click.argument("paper", type=click.Choice(["brokers", "firedex", "planemqx", "pubsubcoord", "rdds"]))
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="The folder to write, instead of out/PAPER.")
 @click.option("--quick", is_flag=True, help="Shorter runs: under two minutes, and one more with --live.")
 @click.option("--live", is_flag=True, help="firedex: Figures 7 to 9 with real clients on an exchange too.")
@@ -1011,10 +1011,12 @@ def reproduce(
     """Run a paper's experiments again: report.md, results.json and plots, the paper's values beside ours.
 
     firedex is the paper on lanes and drop rates; planemqx the one on planning for categories of applications, run with
-    real clients; rdds the one on sensors' models, with real traffic, too; brokers the one on balancing topics over a
-    cluster, which needs Spark (`pip install 'firelane[pipeline]'`).
+    real clients; rdds the one on sensors' models, with real traffic, too; pubsubcoord the one on sites joined over a
+    WAN, with real brokers and ZooKeeper, which must be installed; brokers the one on balancing topics over a cluster,
+    which needs Spark (`pip install 'firelane[pipeline]'`).
     """
     from firelane.reproduce import brokers, firedex, planemqx
+    from firelane.reproduce.pubsubcoord import evaluation as sites
     from firelane.reproduce.rdds import evaluation
     from firelane.show import show_section
 
@@ -1024,6 +1026,8 @@ def reproduce(
         results = firedex.reproduce(Path(output), quick=quick, seed=seed, live=live)
     elif paper == "planemqx":
         results = planemqx.reproduce(Path(output), quick=quick, seed=seed)
+    elif paper == "pubsubcoord":
+        results = sites.reproduce(Path(output), quick=quick, seed=seed)
     elif paper == "rdds":
         results = evaluation.reproduce(Path(output), quick=quick, seed=seed, trace=place)
     else:

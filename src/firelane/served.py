@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,7 +62,7 @@ class Exchange:
 
     def counts(self) -> Counts:
         """The totals so far."""
-        text = self._ask("GET", "/metrics").decode()
+        text = self.ask("GET", "/metrics").decode()
         found = {name: int(float(n)) for name, n in re.findall(r"^firelane_deliveries_(\S+) (\S+)$", text, re.M)}
         return Counts(
             due=found["due_total"],
@@ -74,19 +73,19 @@ class Exchange:
 
     def plan(self) -> dict[str, Any]:
         """The plan in force, as in its file; version 0 if there is none yet."""
-        plan: dict[str, Any] = json.loads(self._ask("GET", "/api/v1/plan"))
+        plan: dict[str, Any] = json.loads(self.ask("GET", "/api/v1/plan"))
         return plan
 
     def apply(self, plan: Plan) -> None:
         """Put a plan into force, as the next version; Metrics count anew from there."""
         document = {key: value for key, value in plan.to_data().items() if key != "version"}
-        self._ask("POST", "/api/v1/plan", json.dumps(document))
+        self.ask("POST", "/api/v1/plan", json.dumps(document))
 
     def metrics(self) -> dict[str, Any]:
         """Metrics since the plan in force was applied, with all subscriptions."""
         found: dict[str, Any] = {"subscriptions": [], "next_offset": 0}
         while (offset := found["next_offset"]) is not None:
-            page = json.loads(self._ask("GET", f"/api/v1/metrics?limit={PAGE}&offset={offset}"))
+            page = json.loads(self.ask("GET", f"/api/v1/metrics?limit={PAGE}&offset={offset}"))
             found = page | {"subscriptions": found["subscriptions"] + page["subscriptions"]}
         return found
 
@@ -97,7 +96,8 @@ class Exchange:
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         return None
 
-    def _ask(self, method: str, path: str, body: str | None = None) -> bytes:
+    def ask(self, method: str, path: str, body: str | None = None) -> bytes:
+        """What it answers over HTTP."""
         connection = HTTPConnection(HOST, self.http_port, timeout=ANSWER_S)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
@@ -149,15 +149,16 @@ def starting(
         arguments = ["--data-dir", str(data_dir or folder / "data"), "--host", host]
         arguments += ["--plan", str(folder / "plan.json")] if plan is not None else []
         arguments += [word for one in more for word in ("--set", f"exchange.{one}")]
-        with complaints.open("wb") as stderr, _process(folder, arguments, stderr) as process:
+        command = ["serve", str(folder / "scenario.yaml"), "--mqtt-port", "0", "--http-port", "0", *arguments]
+        with complaints.open("wb") as stderr, launch(command, stderr) as process:
             try:
-                yield partial(_ready, process, complaints)
+                yield lambda: Exchange(pid=process.pid, **ports_of(process, complaints))
             finally:
-                _stop(process)
+                end(process)
 
 
-def _process(folder: Path, arguments: list[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = ["serve", str(folder / "scenario.yaml"), "--mqtt-port", "0", "--http-port", "0", *arguments]
+def launch(command: list[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    """`firelane` with this verb and options, in a process that ends with this one."""
     return subprocess.Popen(
         [sys.executable, "-c", ATTACHED, *command],
         stdin=subprocess.PIPE,
@@ -168,7 +169,8 @@ def _process(folder: Path, arguments: list[str], stderr: IO[bytes]) -> subproces
     )
 
 
-def _ready(process: subprocess.Popen[bytes], complaints: Path) -> Exchange:
+def ports_of(process: subprocess.Popen[bytes], complaints: Path) -> dict[str, int]:
+    """`mqtt_port` and `http_port`, once it says that it is ready; what it said instead is in the file."""
     assert process.stdout is not None
     too_long = Timer(START_S, process.kill)
     too_long.start()
@@ -180,10 +182,11 @@ def _ready(process: subprocess.Popen[bytes], complaints: Path) -> Exchange:
     if not ports:
         last = complaints.read_text(errors="replace").splitlines()[-1:] or [f"not ready within {START_S:g} s"]
         raise FirelaneError(f"an exchange did not start: {last[0].removeprefix('firelane: ')}")
-    return Exchange(pid=process.pid, mqtt_port=int(ports["mqtt"]), http_port=int(ports["http"]))
+    return {"mqtt_port": int(ports["mqtt"]), "http_port": int(ports["http"])}
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to stop; insist when it does not."""
     process.terminate()
     try:
         process.wait(STOP_S)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import socket
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from firelane.reproduce.zookeeper import Zookeeper as Server
+from firelane.reproduce.zookeeper import command, configuration, installed
 from live.brokers import Broker, free_port, running
 from live.wan import HOME, Place
-
-JAR = Path("/usr/share/java/zookeeper.jar")
-TICK_MS = 500  # sessions last for two of them at least
-JAVA = ["-Xmx128m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-PROPERTIES = {
-    "zookeeper.admin.enableServer": "false",
-    "zookeeper.4lw.commands.whitelist": "*",
-    "znode.container.checkIntervalMs": "500",  # a minute by default
-    "znode.container.maxPerMinute": "1000000",  # 10 000 by default
-}
-MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class Zookeeper(Broker):
@@ -42,52 +31,34 @@ class Zookeeper(Broker):
     def address(self) -> str:
         return f"{self.place.address}:{self.port}"
 
+    @property
+    def server(self) -> Server:
+        return Server(port=self.port, host=self.place.address)
+
     def configure(self, peers: list[Zookeeper]) -> None:
-        lines = [
-            f"tickTime={TICK_MS}",
-            "initLimit=20",
-            "syncLimit=10",
-            f"dataDir={self.data_dir}",
-            f"clientPort={self.port}",
-            f"clientPortAddress={self.place.address}",
-            "maxClientCnxns=0",
-        ]
+        several = {one.number: ":".join(map(str, (one.place.address, *one.peer_ports))) for one in peers}
         if len(peers) > 1:
-            lines += [
-                f"server.{one.number}={one.place.address}:{one.peer_ports[0]}:{one.peer_ports[1]}" for one in peers
-            ]
             (self.data_dir / "myid").write_text(f"{self.number}\n")
-        (self.folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
+        text = configuration(
+            self.data_dir, self.port, host=self.place.address, peers=several if len(peers) > 1 else None
+        )
+        (self.folder / "zoo.cfg").write_text(text)
 
     def command(self) -> list[str]:
-        settings = [f"-D{name}={value}" for name, value in PROPERTIES.items()]
-        path = f"/etc/zookeeper/conf:{JAR}"
-        java = [self.java, *JAVA, *settings, "-cp", path, MAIN, str(self.folder / "zoo.cfg")]
-        return self.place.command(java)
+        return self.place.command(command(self.java, self.folder / "zoo.cfg"))
 
     def ready(self) -> bool:
         return self.mode() is not None
 
-    def ask(self, word: str) -> str:
-        """The answer to one of ZooKeeper's four-letter words."""
-        with self.place.inside():
-            asking = socket.create_connection((self.place.address, self.port), timeout=5)
-        with asking as connection:
-            connection.sendall(word.encode())
-            return b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
-
     def mode(self) -> str | None:
         """What it is among its peers, once it serves."""
-        with suppress(OSError):
-            for line in self.ask("srvr").splitlines():
-                if line.startswith("Mode: "):
-                    return line.removeprefix("Mode: ")
-        return None
+        with self.place.inside():
+            return self.server.mode()
 
     def count(self, what: str) -> int:
         """A number that `mntr` tells, e.g. `znode_count`."""
-        told = dict(line.split("\t", 1) for line in self.ask("mntr").splitlines() if "\t" in line)
-        return int(told[f"zk_{what}"])
+        with self.place.inside():
+            return int(self.server.monitored()[what])
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -101,8 +72,8 @@ class Zookeeper(Broker):
 
 
 def _java() -> str:
-    java = shutil.which("java")
-    if java is None or not JAR.exists():
+    java = installed()
+    if java is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("ZooKeeper is not installed")
     return java
 

@@ -23,8 +23,8 @@ class Sites:
         self.exchanges, self.brokers, self.scenarios, self.lines = {}, {}, {}, []
         self._stacks = {}
 
-    async def start(self, kind, name, *, scenario=None, **settings):
-        """A router or an edge; settings are those of its exchange, `scenario` all else."""
+    async def start(self, kind, name, *, scenario=None, seen_at=lambda locator: locator, **settings):
+        """A router or an edge; settings are its exchange's, `scenario` all else; others reach it at `seen_at`."""
         stack = self._stacks[name] = AsyncExitStack()
         exchange = {"anonymous": "always", "system_interval": 0, **settings}
         if kind == "router":
@@ -34,7 +34,7 @@ class Sites:
             running(scenario, host=HOST, mqtt_port=0, data_dir=self.folder / name, tell=self.lines.append)
         )
         registry = await stack.enter_async_context(Registry(parse_registry(self.registry)))
-        locator = served.addresses["mqtt"].removeprefix("mqtt://")
+        locator = seen_at(served.addresses["mqtt"].removeprefix("mqtt://"))
         make = RoutingBroker if kind == "router" else EdgeBroker
         broker = make(served, registry, name, locator=locator, tell=lambda line: self.lines.append(f"{name}: {line}"))
         group = await stack.enter_async_context(asyncio.TaskGroup())

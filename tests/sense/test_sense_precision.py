@@ -122,7 +122,7 @@ def test_a_load_over_one_counts_for_what_it_is_up_to_three_times_the_target():
     keep = controller()
     assert keep.error(1.75) == pytest.approx(1.5)
     assert keep.error(1e9) == 2.0
-    assert keep.error(1.0) == 0.75
+    assert keep.error(1.0) == 1.2
     assert keep.error(0.0) == -1.0
 
 
@@ -132,15 +132,15 @@ def test_a_higher_load_never_counts_for_less(target, one, other):
     assert keep.error(min(one, other)) <= keep.error(max(one, other)) + 1e-12
 
 
-def test_from_the_finest_precision_a_surge_is_answered_within_five_samples():
+def test_from_the_finest_precision_a_surge_is_answered_within_three_samples():
     """A measured fire keeps a device below its target for minutes, and after a surge needs a delta of 0.24."""
     keep = PrecisionController(target=0.7, gamma_max=1.0)
     for sample in range(100):
         keep.sample(5.0 * sample, 0.54)
     assert keep.at_limit
-    for sample in range(100, 105):
+    for sample in range(100, 103):
         keep.sample(5.0 * sample, 1.0)
-    assert 0.24 <= keep.gamma < 1.0
+    assert 0.24 <= keep.gamma < 0.5
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40))

@@ -27,6 +27,7 @@ from firelane.exchange.links import Links
 from firelane.exchange.measuring import Delays, Measuring, Reading
 from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
 from firelane.exchange.needs import NeedError, Needs, asked
+from firelane.exchange.neighbours import Neighbours
 from firelane.exchange.outboxes import Outboxes
 from firelane.exchange.recovery import Recovery
 from firelane.exchange.replays import Replays
@@ -74,6 +75,7 @@ class Broker:
         self.recorder: Recorder | None = None
         self._sampled_next = NO_MORE  # the number of the next message that is recorded
         self.alerted: Callable[[bytes], None] = lambda payload: None  # what to do about an alert that was published
+        self.neighbours: Neighbours | None = None  # at an edge: other edges that send to it directly
         self.changed = 0  # grows when subscriptions, needs or links change
         self.since_plan = Measuring()
         self.numbers = Numbers()

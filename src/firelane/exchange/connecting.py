@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
-from firelane.exchange.publishing import is_system, publish
+from firelane.exchange.neighbours import announced
+from firelane.exchange.publishing import is_reserved, publish
 from firelane.exchange.sensing import heard
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
@@ -138,6 +139,9 @@ def enter(broker: Broker, connection: Connection, packet: Connect, identity: Ide
     if before is not None and before.identity.user != identity.user:  # or it would inherit what is not for it
         refuse(broker, connection, Reason.CLIENT_IDENTIFIER_NOT_VALID)
         return
+    if broker.neighbours is not None and not broker.neighbours.lets_in(identity):
+        refuse(broker, connection, Reason.NOT_AUTHORIZED)
+        return
     assigned = not packet.client_id
     if assigned:
         packet.client_id = f"auto-{secrets.token_hex(8)}"
@@ -220,6 +224,8 @@ def _announced(broker: Broker, session: Session, packet: Connect, assigned: bool
         "maximum_packet_size": limits.packet_bytes,
         "topic_alias_maximum": limits.topic_aliases,
     }
+    if told := announced(broker.neighbours, session.client_id):
+        properties["user_property"] = told
     if assigned:
         properties["assigned_client_identifier"] = packet.client_id
     if broker.settings.keep_alive_s is not None:
@@ -295,7 +301,7 @@ def send_will(broker: Broker, session: Session, now: float) -> None:
     """Publish what a client left behind for this case."""
     will: Will | None = session.will
     session.will, session.will_at = None, NEVER
-    if will is None or is_system(will.topic) or not broker.access.may_publish(session.identity, will.topic):
+    if will is None or is_reserved(broker, will.topic) or not broker.access.may_publish(session.identity, will.topic):
         return
     try:
         route = heard(broker, session, will.topic, will.payload, now) if will.topic.startswith(ROOT) else None

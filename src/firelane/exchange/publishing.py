@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firelane.exchange import sensing
+from firelane.exchange import neighbours, sensing
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
@@ -31,6 +31,7 @@ ALERTS = "$firelane/alerts"
 _ALERTS = ALERTS.encode()
 NOBODY = Identity(client_id="")
 _SENSE = ROOT.encode()
+_OVERLAY = neighbours.TOPICS.encode()
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -106,6 +107,12 @@ def accept(
             _acknowledge(broker, connection, qos, packet_id, Reason.SUCCESS)
             return
     ruled = connection.allowed is not None or topic.startswith(b"$")
+    if ruled and broker.neighbours is not None and topic.startswith(_OVERLAY) and not session.identity.inside:
+        taken = broker.neighbours.takes(session.identity, topic.decode(), payload, qos, properties)
+        counts.publish_refused += not taken
+        if qos:
+            _acknowledge(broker, connection, qos, packet_id, Reason.SUCCESS if taken else Reason.NOT_AUTHORIZED)
+        return
     if ruled and not _may_publish(broker, connection, session, topic):
         counts.publish_refused += 1
         if qos:  # MQTT 3.1.1 has no way to say no to a message short of closing (MQTT-3.3.5-2)
@@ -203,7 +210,7 @@ def accept_unasked(broker: Broker, topic: str, payload: bytes, retain: bool, now
     counts.publish_received += 1
     counts.publish_bytes_received += len(payload)
     of_a_stream = topic.startswith(ROOT) or topic.encode() in broker.routes.apart
-    if is_system(topic) or of_a_stream or not broker.access.may_publish(NOBODY, topic):
+    if is_reserved(broker, topic) or of_a_stream or not broker.access.may_publish(NOBODY, topic):
         counts.publish_refused += 1
         return
     if topic == ALERTS:
@@ -318,6 +325,11 @@ def is_system(topic: str) -> bool:
     if topic == ALERTS:
         return False
     return topic.startswith(("$SYS/", "$firelane/", OVERLAY_HAD, GRANT)) or topic in ("$SYS", "$firelane")
+
+
+def is_reserved(broker: Broker, topic: str) -> bool:
+    """The same, and at an edge what edges tell each other."""
+    return is_system(topic) or (broker.neighbours is not None and topic.startswith(neighbours.TOPICS))
 
 
 def _acknowledge(

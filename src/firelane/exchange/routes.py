@@ -19,7 +19,7 @@ from firelane.mqtt import FilterTree, TopicTree
 
 MOST_REMEMBERED_BYTES = 64_000_000  # about
 MOST_STEPS = 2000  # to find the routes that a filter concerns
-_OWN_WAY = ("$SYS", "$firelane", "$sense")
+_OWN_WAY = ("$SYS", "$firelane", "$overlay", "$sense")
 
 
 class Copy:

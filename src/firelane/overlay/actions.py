@@ -33,6 +33,15 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
+class Direct:
+    """Send a message to another edge without a router, as a second copy; if that cannot be, it does not matter."""
+
+    edge: str
+    copy: Copy
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the local exchange that it need not keep a message for others any longer."""
 
@@ -73,4 +82,4 @@ class Unwatch:
     topic: str
 
 
-Action = Forward | Acknowledge | Deliver | Tell | Watch | Unwatch
+Action = Forward | Direct | Acknowledge | Deliver | Tell | Watch | Unwatch

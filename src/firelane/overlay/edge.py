@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
+from firelane.exchange.neighbours import Neighbours
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
-from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Forward, Tell, Unwatch, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
+from firelane.overlay.addressing import addressed, named
+from firelane.overlay.deadlines import Admission, Deadlines
+from firelane.overlay.direct import Directly
 from firelane.overlay.interest import Interest, Wish, edge_of
 from firelane.overlay.local import Local
 from firelane.overlay.notes import FOR, TO, NoteError, read_note
@@ -33,8 +37,7 @@ from firelane.overlay.stamp import StampError, stamped, taken_off
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
 REPORT_EVERY_S = 1.0  # topics and their rates
-NOTABLE = 0.25  # change of a rate, to be told
-TOPIC = "firelane-topic"  # the user property with the topic of what is sent to one edge
+NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 LARGEST_BOOT = 2**63 - 1
 
 
@@ -57,6 +60,10 @@ class EdgeBroker:
         self._locator = locator
         self._boot = exchange.broker.boot & LARGEST_BOOT
         self._interest = Interest()
+        self._exchange, self._entered = exchange, False
+        self._admission = Admission(exchange.broker.settings)
+        self._deadlines = Deadlines(self._admission)
+        self._direct = Directly(name, exchange.broker.settings.overlay.direct, self._credentials, tell)
         self._local = Local(exchange, got=self._published, safe=self._committed)
         self._sending = Sending(name, self._boot, self._interest)
         self._receiving = Receiving(name, self._boot)
@@ -77,16 +84,23 @@ class EdgeBroker:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self.registry.announce_edge(self.name, self._boot, self._locator)
-                self._wishes = self._local.wishes()  # also of clients that are away: others keep messages for them
+                self._exchange.broker.neighbours = Neighbours(
+                    name=self.name, admits=self._admission.sends, got=self._sent_directly
+                )
+                self._wishes = self._now_wanted()  # also of clients that are away: others keep messages for them
                 self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()}))
                 self.registry.on_edges(self._edges_listener)
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
-                self._receiving = Receiving(self.name, self._boot, self._local.enter())
+                had = self._local.enter()
+                self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s)
+                self._entered = True
                 self._local.want(self._interest.filters(), set())
                 self.registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
             self._group = None
+            self._entered = False
+            self._exchange.broker.neighbours = None
             self._local.leave()
 
     @property
@@ -106,6 +120,13 @@ class EdgeBroker:
             "filters_refused": sum(path.refused for path, _ in self._paths.values()),
             "dropped": dict(sum((path.dropped for path, _ in self._paths.values()), self._sending.dropped)),
             "received": dict(self._receiving.counts),
+            "direct": {
+                **self._direct.statistics(),
+                "first": dict(self._receiving.races.first),
+                "second": dict(self._receiving.races.second),
+                "filters": len(self._deadlines),
+                "not_admitted": self._deadlines.refused,
+            },
             "strange": dict(self._strange),
             **{name: told() for name, told in self.more.items()},
         }
@@ -129,6 +150,8 @@ class EdgeBroker:
             if name == self.name:
                 continue
             new |= self._interest.change(name, None if known is None else edge_of(known))
+        if self._group is not None:
+            self._direct.edges_changed(self._interest.hurrying, self._group)
         if not self._others_known.is_set():
             self._others_known.set()
             return
@@ -190,25 +213,44 @@ class EdgeBroker:
         now = monotonic()
         try:
             if packet.topic.startswith(FOR):
-                self._noted(packet.payload, now)
+                self._noted(packet.payload, router, now)
                 return
             stamp, properties = taken_off(packet.properties)
             topic = packet.topic
             if topic.startswith(TO):
-                topic, properties = _named(properties)
+                topic, properties = named(properties)
         except (NoteError, StampError) as problem:
             self._strange[str(problem)[:80]] += 1
             return
         properties.pop("subscription_identifier", None)
         self._do(self._receiving.arrived(topic, packet.payload, properties, stamp, router, now))
 
-    def _noted(self, payload: bytes, now: float) -> None:
+    def _sent_directly(self, origin: str, payload: bytes, properties: dict[str, Any]) -> None:
+        """Another edge has sent something here; what comes of it waits until the exchange has done with its packet."""
+        self._exchange.server.later(lambda: self._arrived_directly(origin, payload, properties))
+
+    def _arrived_directly(self, origin: str, payload: bytes, properties: dict[str, Any]) -> None:
+        try:
+            stamp, rest = taken_off(properties)
+            topic, rest = named(rest)
+            if stamp.origin != origin or topic.startswith("$"):
+                raise StampError("a message of another edge than the one that has sent it directly")
+        except StampError as problem:
+            self._strange[str(problem)[:80]] += 1
+            return
+        rest.pop("topic_alias", None)
+        if self._entered:
+            self._do(self._receiving.arrived(topic, payload, rest, stamp, None, monotonic()))
+        else:  # it comes again, if it matters
+            self._strange["a message that came directly while this edge was starting or ending"] += 1
+
+    def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
-            self._do(self._sending.missing(note.edge, gap, now))
+            self._do(self._sending.missing(note.edge, gap, now, router))
         for refused in note.outdated:
-            self._do(self._sending.outdated(note.edge, refused, now))
+            self._do(self._sending.outdated(note.edge, refused, now, router))
         for answer in note.nothing:
             self._do(self._receiving.nothing(note.edge, answer))
 
@@ -225,6 +267,8 @@ class EdgeBroker:
         match action:
             case Forward():
                 self._forward(action)
+            case Direct():
+                self._direct.send(action, monotonic())
             case Acknowledge():
                 self._local.acknowledge(action)
             case Deliver():
@@ -245,10 +289,10 @@ class EdgeBroker:
 
     def _forward(self, action: Forward) -> None:
         copy = action.copy
-        topic, properties = copy.topic, stamped(copy.properties, action.stamp)
         if action.edge is not None:
-            topic = f"{TO}{action.edge}"
-            properties["user_property"].append((TOPIC, copy.topic))
+            topic, properties = addressed(action.edge, copy, action.stamp)
+        else:
+            topic, properties = copy.topic, stamped(copy.properties, action.stamp)
         path = self._paths.get(action.router)
         if path is None:
             return
@@ -279,7 +323,7 @@ class EdgeBroker:
         """See what local clients want, and say so where it has changed (endpoint created or deleted)."""
         if self._local.changed != self._changed:
             self._changed = self._local.changed
-            wishes = self._local.wishes()
+            wishes = self._now_wanted()
             if wishes != self._wishes:
                 self._wishes = wishes
                 self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in wishes.items()}))
@@ -289,8 +333,13 @@ class EdgeBroker:
         if now >= self._reported_at + REPORT_EVERY_S:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
-            self._rates_hz = {name: _steady(self._rates_hz.get(name), rate) for name, rate in rates_hz.items()}
+            mean_hz = sum(rates_hz.values()) / max(1, len(rates_hz))
+            self._rates_hz = {name: steady(self._rates_hz.get(name), rate, mean_hz) for name, rate in rates_hz.items()}
             self._declare(lambda: self.registry.endpoints(publish, subscribe, self._rates_hz))
+
+    def _now_wanted(self) -> dict[str, Wish]:
+        self._deadlines.update(self._exchange.broker.sessions.values())
+        return self._deadlines.joined(self._local.wishes())
 
     def _declare(self, act: Callable[[], None]) -> None:
         try:
@@ -301,20 +350,11 @@ class EdgeBroker:
                 self._tell(f"other sites are not told what clients want here: {problem}")
 
 
-def _named(properties: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The topic of a message that was sent to one edge, which is among its properties, and the others."""
-    others = properties.get("user_property", ())
-    found = [text for name, text in others if name == TOPIC]
-    if not found:
-        raise StampError("a message for this edge that does not say of which topic it is")
-    rest = [one for one in others if one[0] != TOPIC]
-    left = {name: value for name, value in properties.items() if name != "user_property"}
-    return found[-1], left | ({"user_property": rest} if rest else {})
-
-
-def _steady(before: float | None, now: float) -> float:
-    return now if before is None or abs(now - before) > NOTABLE * before else before
+def steady(before: float | None, now: float, mean_hz: float) -> float:
+    """A topic's rate as it is told: the last one, while that errs too little to matter for what routers carry."""
+    return now if before is None or abs(now - before) > NOTABLE * max(before, mean_hz) else before
 
 
 def _wanted(wish: Wish) -> Wanted:
-    return Wanted(qos=wish.qos, keeps=wish.keeps, need=dict(wish.need) if wish.need else None)
+    need = dict(wish.need) if wish.need else None
+    return Wanted(qos=wish.qos, keeps=wish.keeps, need=need, deadline_s=wish.deadline_s)

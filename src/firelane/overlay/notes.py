@@ -16,6 +16,7 @@ from firelane.errors import FirelaneError
 
 FORMAT = 1
 MOST_NUMBERS = 1000  # in one note
+AGAIN_AT_ONCE = 64  # messages that are sent again when an edge says that it misses some, or at one look
 FOR = "$overlay/for/"
 TO = "$overlay/to/"
 

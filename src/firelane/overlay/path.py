@@ -17,6 +17,7 @@ from enum import Enum
 from time import monotonic
 from typing import Any, TypeVar, cast
 
+from firelane.exchange.neighbours import EDGE, NAME
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import (
@@ -47,7 +48,6 @@ FILTERS_A_PACKET, FILTER_BYTES_A_PACKET = 500, 30_000
 LAST_PORT = 65_535
 REFUSED = 0x80  # and above
 OWN = 2  # topics of an edge itself
-EDGE = "edge:"  # how the client id of an edge begins
 
 Item = TypeVar("Item")
 
@@ -71,7 +71,10 @@ class Sent(Enum):
 
 
 class Path:
-    """To one router. `got` is called with what comes, `up` and `down` when it can be reached and no more."""
+    """To one router. `got` is called with what comes, `up` and `down` when it can be reached and no more.
+
+    With `peer` it leads to that edge, of which nothing is wanted.
+    """
 
     def __init__(
         self,
@@ -83,11 +86,15 @@ class Path:
         up: Callable[[], None],
         down: Callable[[str], None],
         tell: Callable[[str], None] = lambda line: None,
+        peer: str | None = None,
     ) -> None:
         self.locator = locator
+        self._peer = peer
         self._edge, self._credentials = edge, credentials
         self._got, self._up, self._down, self._tell = got, up, down, tell
         self._wanted: dict[str, Wish] = {f"{FOR}{edge}": Wish(qos=1), f"{TO}{edge}": Wish(qos=1)}
+        if peer is not None:
+            self._wanted = {}
         self._line: _Line | None = None
         self.dropped: Counter[str] = Counter()
         self.refused = 0  # filters, since it was last connected
@@ -136,7 +143,10 @@ class Path:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 _, line = await loop.create_connection(
-                    lambda: _Line(self._got, self._refused), host.strip("[]"), int(port), ssl=self._credentials.tls
+                    lambda: _Line(self._got, self._refused, self._peer),
+                    host.strip("[]"),
+                    int(port),
+                    ssl=self._credentials.tls,
                 )
         except TimeoutError:
             return "no answer"
@@ -181,8 +191,10 @@ class Path:
 class _Line(asyncio.Protocol):
     """One connection, as long as it lasts."""
 
-    def __init__(self, got: Callable[[Publish], None], refused: Callable[[list[int]], None]) -> None:
-        self._got, self._refused = got, refused
+    def __init__(
+        self, got: Callable[[Publish], None], refused: Callable[[list[int]], None], peer: str | None = None
+    ) -> None:
+        self._got, self._refused, self._peer = got, refused, peer
         self._partial = bytearray()
         self._life = Life(monotonic())
         self._most_bytes = MOST_BYTES  # of a packet that the router takes
@@ -282,6 +294,9 @@ class _Line(asyncio.Protocol):
                     packet = self._waiting.popleft()
                     self._waiting_bytes -= len(packet.payload)
                     self.publish(packet)
+            case Connack(reason=0) if self._peer not in (None, _name(packet)):
+                self.problem = "another broker answers there; start that edge with another --locator"
+                self.entered.set()
             case Connack(reason=0):
                 self._ids.extend(range(1, packet.properties.get("receive_maximum", 65_535) + 1))
                 self._most_bytes = min(MOST_BYTES, packet.properties.get("maximum_packet_size", MOST_BYTES))
@@ -305,6 +320,11 @@ class _Line(asyncio.Protocol):
         self._admitted = True
         if refused := [reason for reason in reasons if reason >= REFUSED]:
             self._refused(refused)
+
+
+def _name(packet: Connack) -> str | None:
+    """Which edge answers, if it is one."""
+    return dict(packet.properties.get("user_property", ())).get(NAME)
 
 
 def _asking(new: Mapping[str, Wish], gone: list[str]) -> list[Packet]:

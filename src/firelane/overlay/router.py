@@ -71,6 +71,7 @@ class RoutingBroker:
         self._woken = asyncio.Event()
         self._due: list[Assign] = []
         self._load = Load()
+        self._elected_in = 0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -105,6 +106,7 @@ class RoutingBroker:
         now = monotonic()
         if elected:
             self._tell(f"this router leads, epoch {epoch}")
+            self._elected_in = epoch
             self.registry.on_edges(self._edges_listener)
             self.registry.on_topics(self._topics_listener)
             self._handle(Elected(now_s=now, epoch=epoch))
@@ -173,7 +175,9 @@ class RoutingBroker:
 
     async def _assign(self, action: Assign) -> None:
         try:
-            await self.registry.assign(action.homes, action.epoch)
+            # Each batch takes an epoch of its own; an action is of the one in which the leader was elected.
+            epoch = self.registry.epoch if action.epoch == self._elected_in else action.epoch
+            await self.registry.assign(action.homes, epoch)
         except RegistryError as problem:
             self._tell(f"topics were not given to routers: {problem}")
             self._handle(NotAssigned(now_s=monotonic(), topics=frozenset(action.homes)))

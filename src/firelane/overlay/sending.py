@@ -18,16 +18,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from firelane.overlay.actions import Acknowledge, Action, Copy, Forward, Tell, Unwatch, Watch
+from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
-from firelane.overlay.notes import Missing, Note, Nothing, Outdated
+from firelane.overlay.notes import AGAIN_AT_ONCE, Missing, Note, Nothing, Outdated
 from firelane.overlay.owner import Assignment, owner
 from firelane.overlay.stamp import Stamp
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 LOOK_EVERY_S = 0.2  # for what is to be sent again
-AGAIN_AT_ONCE = 64  # messages that are sent again at one look, to each edge
 MOST_TOPICS = 100_000  # whose last number is remembered
+LOOKED_AT = 100  # messages that somebody has not got yet, to find the last that one edge has not
 LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
 EXPIRY = "message_expiry_interval"
 SETTLED_S = 3.0  # after which other edges have found a router that is there (again), too; until then another is better
@@ -162,13 +162,23 @@ class Sending:
             state = self._new_topic(copy.topic, now)
             done.append(Watch(copy.topic))
         if not missing:
-            return done + self._send_plainly(copy, state)
+            return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
+        for edge in self._interest.direct(copy.topic):
+            done += self._directly(copy, _owed(state, edge), copy.qos, edge)
         kept = _Kept(copy, state.last, missing, now, retry_at=now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
         state.router = router
         return done if router is None else [*done, self._forward(copy, kept, router, epoch)]
+
+    def _directly(self, copy: Copy, after: int, qos: int, only: str | None = None) -> list[Action]:
+        """Copies without a router, for edges that have a deadline; the route need not be known for that."""
+        edges = [edge for edge in self._interest.direct(copy.topic) if only is None or edge == only]
+        if not edges:
+            return []
+        stamp = Stamp(self._name, self._boot, copy.number, after, self.route(copy.topic)[1], qos, copy.retain)
+        return [Direct(edge, copy, stamp) for edge in edges]
 
     def _send_plainly(self, copy: Copy, state: _Topic) -> list[Action]:
         """A message of QoS 0 waits for nothing but the route of a new topic."""
@@ -201,24 +211,28 @@ class Sending:
         kept = self._kept.get(number)
         return [] if kept is None else self._done(number, kept)
 
-    def missing(self, edge: str, what: Missing, now: float) -> list[Action]:
-        """Another edge has not got what was before a message: it is sent again, or there is nothing."""
+    def missing(self, edge: str, what: Missing, now: float, through: str | None = None) -> list[Action]:
+        """Another edge has not got what was before a message: it is sent again, or there is nothing. The answer goes
+        through the router that the question came by: the edge may not have found the others yet."""
         state = self._topics.get(what.topic)
         if state is None or state.last < what.before:
             return []  # started again, it has not been handed over all that it owes: asked once more, it will know
         found = [one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing]
-        if not found:
-            answer = Nothing(topic=what.topic, before=what.before)
-            return [Tell(edge, Note(edge=self._name, boot=self._boot, nothing=(answer,)))]
-        return self._again(edge, found[:AGAIN_AT_ONCE], now)
+        first = found[0] if found else None
+        actions = self._again(edge, found[:AGAIN_AT_ONCE], now, through)
+        if first is None or first.after > what.last:  # an edge that was started again does not know what it had
+            before = what.before if first is None else first.copy.number
+            note = Note(edge=self._name, boot=self._boot, nothing=(Nothing(topic=what.topic, before=before),))
+            actions.append(Tell(edge, note, through))
+        return actions
 
-    def outdated(self, edge: str, what: Outdated, now: float) -> list[Action]:
+    def outdated(self, edge: str, what: Outdated, now: float, through: str | None = None) -> list[Action]:
         """Another edge knows of a newer epoch and has refused a message."""
         known = self._assignments.get(what.topic)
         if known is None or known.epoch < what.epoch:
             self.topic_node_listener(what.topic, Assignment(router=what.router, epoch=what.epoch), now)
         kept = self._kept.get(what.number)
-        return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now)
+        return [] if kept is None or edge not in kept.missing else self._again(edge, [kept], now, through)
 
     def tick(self, now: float) -> list[Action]:
         """Send again what edges that are there have not acknowledged for long; wait no longer for the registry."""
@@ -306,21 +320,25 @@ class Sending:
             actions += self._once_more(kept, state.router, epoch, now)
         return actions
 
-    def _again(self, edge: str, some: Iterable[_Kept], now: float) -> list[Action]:
-        """To one edge, through the owner at first and then through one router after the other."""
+    def _again(self, edge: str, some: Iterable[_Kept], now: float, through: str | None = None) -> list[Action]:
+        """To one edge, through a router by which it can be reached, else the owner and then one after the other."""
         actions: list[Action] = []
         for kept in some:
             router, epoch = self.route(kept.copy.topic)
-            if router is None:
+            if router is None and edge not in self._interest.direct(kept.copy.topic):
                 continue
             turns = round(kept.retry_s / FIRST_RETRY_S).bit_length() - 1
-            paths = [router, *sorted(self._paths - {router})]
             kept.retry_s = min(2 * kept.retry_s, LONGEST_RETRY_S)
             kept.retry_at = now + kept.retry_s
-            actions += self._once_more(kept, paths[turns % len(paths)], epoch, now, edge)
+            paths = [None] if router is None else [router, *sorted(self._paths - {router})]
+            reached = through is not None and (through in self._paths or through in self._fresh)
+            chosen = through if reached else paths[turns % len(paths)]
+            actions += self._once_more(kept, chosen, epoch, now, edge)
         return actions
 
-    def _once_more(self, kept: _Kept, router: str, epoch: int, now: float, edge: str | None = None) -> list[Action]:
+    def _once_more(
+        self, kept: _Kept, router: str | None, epoch: int, now: float, edge: str | None = None
+    ) -> list[Action]:
         if kept.copy.number not in self._kept:  # over meanwhile
             return []
         copy = kept.left(now)
@@ -328,8 +346,19 @@ class Sending:
             self.dropped["expired"] += 1
             return self._done(kept.copy.number, kept)
         self.sent_again += 1
-        return [self._forward(copy, kept, router, epoch, edge)]
+        directly = [] if edge is None else self._directly(copy, kept.after, copy.qos, edge)
+        return directly if router is None else [*directly, self._forward(copy, kept, router, epoch, edge)]
 
     def _forward(self, copy: Copy, kept: _Kept, router: str, epoch: int, edge: str | None = None) -> Forward:
         stamp = Stamp(self._name, self._boot, copy.number, kept.after, epoch, copy.qos, copy.retain)
         return Forward(router, copy, stamp, edge)
+
+
+def _owed(state: _Topic, edge: str) -> int:
+    """The last message of a topic that an edge has not acknowledged: what is sent directly need wait for no other.
+
+    Among very many the one before is named instead, which the edge asks for if it lacks it.
+    """
+    newest = islice(reversed(state.kept.items()), LOOKED_AT)
+    found = next((number for number, kept in newest if edge in kept.missing), 0)
+    return found if found or len(state.kept) <= LOOKED_AT else state.last

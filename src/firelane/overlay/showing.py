@@ -30,7 +30,12 @@ def state_of(status: Status) -> dict[str, Any]:
             for name, one in sorted(status.routers.items())
         },
         "edges": {
-            name: {"here": one.here, "locator": one.locator, "filters": len(one.filters)}
+            name: {
+                "here": one.here,
+                "locator": one.locator,
+                "filters": len(one.filters),
+                "deadlines": sum(wanted.deadline_s is not None for wanted in one.filters.values()),
+            }
             for name, one in sorted(status.edges.items())
         },
         "topic_count": len(status.topics),
@@ -40,6 +45,7 @@ def state_of(status: Status) -> dict[str, Any]:
                 "subscribers": sorted(one.subscribers),
                 "rate_hz": status.topics[name].rate_hz,
                 "router": owner(name, one.assignment, routers),
+                "direct": list(interest.direct(name)),
                 "epoch": 0 if one.assignment is None else one.assignment.epoch,
             }
             for name, one in sorted(crossing.items())[:MOST_TOPICS]
@@ -83,10 +89,12 @@ def shown(status: Status) -> list[str]:
         lines.append(f"  router {name:16} {one['locator']:24} {homes:5} topics {one['messages_hz']:10.1f} messages/s")
     for name, one in state["edges"].items():
         there = "here" if one["here"] else "away"
-        lines.append(f"  edge   {name:16} {one['locator'] or '':24} {one['filters']:5} filters {there:>8}")
+        hurried = f", {one['deadlines']} with a deadline" if one["deadlines"] else ""
+        lines.append(f"  edge   {name:16} {one['locator'] or '':24} {one['filters']:5} filters {there:>8}{hurried}")
     lines += ["", f"  {len(state['topics'])} of {state['topic_count']} topics cross sites"]
     lines += [
         f"  {name:40.40} {', '.join(one['publishers'])} -> {one['router']} -> {', '.join(one['subscribers'])}"
+        + (f", and directly to {', '.join(one['direct'])}" if one["direct"] else "")
         for name, one in list(state["topics"].items())[:25]
     ]
     return lines + [f"  problem: {one}" for one in state["problems"]]

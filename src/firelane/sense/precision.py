@@ -26,8 +26,8 @@ from firelane.errors import FirelaneError
 PERIOD_S = 5.0  # Table I
 EARLY = 0.05  # a sample may come this part of the period early
 LEAST_TARGET, MOST_TARGET = 0.01, 0.95
-KNEE = 0.75  # of the way from the target to 1, from where on a load counts as more than it is
-SATURATED_ERROR = 0.75  # at a load of 1, if the target is near it
+KNEE = 0.5  # of the way from the target to 1, from where on a load counts as more than it is
+SATURATED_ERROR = 1.2  # at a load of 1, if the target is near it
 MOST_ERROR = 2.0
 FINEST = 0.05  # of gamma_max, unless told otherwise; finer is mostly noise, and a long way back after a surge
 

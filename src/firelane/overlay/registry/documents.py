@@ -36,11 +36,12 @@ class HereDocument:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What the clients of an edge want of a filter: the highest QoS, whether messages are kept for some of them while
-    they are away, and what they need (as in SUBSCRIBE)."""
+    they are away, what they need (as in SUBSCRIBE), and the deadline by which it should also be sent directly."""
 
     qos: Annotated[int, Field(ge=0, le=2)]
     keeps: bool = False
     need: dict[str, Any] | None = None
+    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,6 +192,11 @@ class Registry:
         self._election = Election(self.tree, router.name, router.document.boot, told, self._highest_epoch)
         self._start(self._election)
 
+    @property
+    def epoch(self) -> int:
+        """The last that this router took, as leader."""
+        return 0 if self._election is None else self._election.epoch
+
     async def assign(self, assignments: Mapping[str, str | None], epoch: int) -> Assigned:
         """Write who routes topics; StaleLeader if this router does not lead with that epoch any more."""
         if self._election is None:

@@ -1,0 +1,224 @@
+"""The chapters of the report: a figure of the paper each, its numbers, and what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from firelane.reproduce.pubsubcoord.balancing import BOUNDED
+from firelane.reproduce.pubsubcoord.deadlines import MULTI, TABLE_1
+from firelane.reproduce.pubsubcoord.figures import ways
+from firelane.reproduce.wording import paragraphs, percent, seconds, table
+
+Results = dict[str, Any]
+
+
+def locality_chapter(points: list[Results]) -> str:
+    """Figure 6."""
+    rows = [
+        [
+            str(one["topics"]),
+            percent(one["locality"]),
+            seconds(one["expected_s"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+            f"{one['through_routers_hz']:,.0f}",
+            percent(one["edge_load"]),
+            str(one["lost"]),
+        ]
+        for one in points
+    ]
+    columns = [
+        "topics",
+        "locality",
+        "links alone",
+        "mean",
+        "99 %",
+        "largest",
+        "routers' messages/s",
+        "an edge's core",
+        "lost",
+    ]
+    return paragraphs(
+        "## Figure 6: data locality",
+        table(columns, rows),
+        "A message that stays takes two LAN links, one that leaves two of the WAN too; the rest is what brokers add. "
+        "Routers' messages include acknowledgements between edges. What stays local never reaches a router.",
+        "![Figure 6](figure-6.png)",
+    )
+
+
+def scale_chapter(more: list[Results], routers: Results) -> str:
+    """Figures 7a, 7b, 7d and 7e."""
+    topics = [
+        [
+            str(one["topics"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+            percent(one["edge_load"]),
+        ]
+        for one in more
+    ]
+    counts = [
+        [
+            str(one["routers"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+            ", ".join(percent(share) for share in one["router_loads"]),
+            ", ".join(f"{one['passed'][name]:,}" for name in sorted(one["passed"])),
+            str(one["lost"]),
+        ]
+        for one in routers["points"]
+    ]
+    return paragraphs(
+        "## Figures 7a, 7b, 7d, 7e: more topics, more routers",
+        table(["topics of a network", "mean", "99 %", "largest", "an edge's core"], topics),
+        f"The same with more routers, each with {percent(routers['cores'])} of a core:",
+        table(["routers", "mean", "99 %", "largest", "of its share", "messages", "lost"], counts),
+        "A part of what a router does is not for messages (it answers edges, and one of them leads), so twice as many "
+        "routers are not quite half as busy.",
+        "![Figure 7](figure-7.png)",
+    )
+
+
+def coordination_chapter(points: list[Results]) -> str:
+    """Figures 7c and 7f."""
+    rows = [
+        [
+            f"{one['joining']:,}",
+            seconds(one["joined_s"]),
+            seconds(one["zookeeper_mean_s"]),
+            seconds(one["probe"]["median"]),
+            seconds(one["answered"]["median"]),
+            f"{seconds(one['known']['median'])}, {seconds(one['known']['p99'])}",
+            f"{seconds(one['assigned']['median'])}, {seconds(one['assigned']['p99'])}",
+        ]
+        for one in points
+    ]
+    held = [
+        [
+            f"{one['joining']:,}",
+            f"{one['leaves']:,}",
+            f"{one['znodes']:,.0f}",
+            f"{one['watches']:,.0f}",
+            f"{one['requests']:,.0f}",
+        ]
+        for one in points
+    ]
+    columns = [
+        "join",
+        "all within",
+        "ZooKeeper, mean",
+        "asked, median",
+        "SUBACK",
+        "known elsewhere, median, 99 %",
+        "router, median, 99 %",
+    ]
+    return paragraphs(
+        "## Figures 7c, 7f: thousands join at once",
+        table(columns, rows),
+        "ZooKeeper's mean is what `mntr` says of all requests while subscribers join, asked the same seen by a broker "
+        "that asks it every 20 ms. Known elsewhere is from SUBSCRIBE until another broker was told by the registry: an "
+        "edge looks ten times a second at what its clients want, and tells it in few requests. A router is assigned "
+        "in batches of 0.1 s; until then the one that hashing gives carries the topic.",
+        table(["join", "edge and topic pairs", "znodes", "watches", "requests"], held),
+        "There is a leaf for each edge and topic, however many clients, and a container of subscribers for each topic. "
+        "Watches are for whole parts of the tree, and one for each topic that an edge sends to others.",
+    )
+
+
+def paths_chapter(points: list[Results]) -> str:
+    """Figure 8 and Table 1."""
+    found = ways(points)
+    rows = [
+        [
+            f"{one['name']} ({', '.join(TABLE_1[int(one['name'].removeprefix('case ')) - 1])})",
+            "two paths" if way == MULTI else "one path",
+            seconds(one["expected_s"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+            *(f"{one['passed'][link] / max(1, one['samples']):,.0f}" for link in ("L1", "L2", "L3")),
+            str(one["lost"]),
+        ]
+        for way, some in found.items()
+        for one in some
+    ]
+    single = [
+        [
+            seconds(one["first"]["delay_s"]),
+            percent(one["first"]["loss"]),
+            *(seconds(one["latency_s"][name]) for name in ("mean", "p99", "max")),
+        ]
+        for one in points
+        if one["name"] == "8a"
+    ]
+    columns = [
+        "case (L1, L2, L3)",
+        "",
+        "links alone",
+        "mean",
+        "99 %",
+        "largest",
+        "L1, bytes",
+        "L2, bytes",
+        "L3, bytes",
+        "lost",
+    ]
+    return paragraphs(
+        "## Figure 8, Table 1: one path or two",
+        "A link of kind A takes 30 ms, one of kind B 250 ms and loses 1 %. L1 is the direct link between the edges, L2 "
+        "and L3 lead to the router and from it: the drawing is not in the paper's text, but only so have just cases 1 "
+        "to 5 a path without a bad link, and these are the ones that it finds better.",
+        table(columns, rows),
+        "Links alone: if nothing is lost. Bytes are those of TCP's payload on the link for each message, both ways, "
+        "with acknowledgements between edges and pings; the paper counted packets of a tcpdump."
+        + ("" if MULTI in found else " Two paths were not run."),
+        "One path over two equal links (Figure 8a):",
+        table(["delay of a link", "lost", "mean", "99 %", "largest"], single),
+        "![Figure 8](figure-8.png)",
+    )
+
+
+def balancing_chapter(runs: list[Results]) -> str:
+    """A city, live."""
+    rows = [
+        [
+            run["strategy"],
+            *(percent(float(np.mean(run[name])) / run["mean_router_hz"], decimals=1) for name in (
+                "counted_difference_hz", "predicted_difference_hz", "still_difference_hz", "hashed_difference_hz")),
+            str(run["moves"]),
+            str(run["predicted_moves"]),
+            _same(run),
+            f"{run['messages']:,}",
+            f"{run['lost']}, {run['again']}, {run['disordered']}",
+        ]
+        for run in runs
+    ]  # fmt: skip
+    one = runs[0]
+    columns = [
+        "strategy",
+        "live",
+        "predicted",
+        "assigned once",
+        "hashed",
+        "moves",
+        "predicted",
+        "steps as predicted",
+        "messages",
+        "lost, twice, disordered",
+    ]
+    return paragraphs(
+        "## Balancing live",
+        f"The city of the broker-cluster paper (`firelane.balance.cases`, from 6 o'clock, {one['minutes']} minutes a "
+        f"step): {one['topics']} topics published at one site with {one['mean_router_hz'] * one['routers']:,.0f} "
+        f"messages a second, wanted at another, through {one['routers']} routers. A step lasts {one['hold_s']:g} s, in "
+        f"which the leader decides every {one['step_s']:g} s. Load differences are in % of what a router carries on "
+        "average.",
+        table(columns, rows),
+        "Live is what routers counted in the second half of each step. Predicted is what `firelane balance` makes of "
+        "the same loads, known at once and exactly, from the same start. A leader knows what edges have measured, ten "
+        "seconds late and to a twentieth. So each live step that moved something was also compared with what `firelane "
+        "balance` says of the loads in the registry at that moment: the same topics to the same routers.",
+        "![Balancing](balancing.png)",
+    )
+
+
+def _same(run: Results) -> str:
+    return f"{run['as_balance_says']} of {len(run['batches'])}" if run["strategy"] == BOUNDED else "-"
