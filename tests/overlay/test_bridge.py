@@ -342,6 +342,24 @@ def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, s
     run(main)
 
 
+@pytest.mark.slow
+def test_a_topic_whose_reader_has_a_deadline_comes_directly_too(tmp_path):
+    async def main():
+        async with bridged(tmp_path, overlay={"direct": {"from": ["*"]}}) as here:
+            with (
+                here.endpoint("a", topic="t", reliable=True, deadline_s=0.5) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True, deadline_s=1.0) as reader,
+            ):
+                await until(lambda: here.told("a")["read"] == 1, LONG_S)
+                paths = lambda: here.brokers["a"].statistics()["direct"]["paths"]  # noqa: E731
+                await until(lambda: paths().get("b", {}).get("connected"), LONG_S)
+                await here.stop("r1")
+                writer.send(matched=1, number=1)
+                await until(lambda: [one["number"] for one in reader.samples] == [1], LONG_S)
+
+    run(main)
+
+
 async def until_known(here, topic, publishers, subscribers):
     """Wait until the registry has so many endpoints of a topic, by edge."""
     async with asyncio.timeout(LONG_S):
