@@ -13,7 +13,7 @@ import pytest
 from firelane.dds import Network
 from live.overlay.cluster import Member, cluster, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 ENDPOINT = Path(__file__).parents[2] / "overlay" / "dds_endpoint.py"
 
