@@ -167,8 +167,8 @@ def test_writers_that_do_not_show_that_they_are_alive_leave_the_registry(tmp_pat
     async def main():
         async with bridged(tmp_path) as here:
             with (
-                here.endpoint("a", topic="t", reliable=True, manual_s=0.5) as writer,
-                here.endpoint("b", topic="t", reads=True, reliable=True, manual_s=1.0) as reader,
+                here.endpoint("a", topic="t", reliable=True, manual_s=3.0) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True, manual_s=5.0) as reader,
             ):
                 await until_known(here, "dds/0/t", {"a": 1}, {"b": 1})
                 await until(lambda: here.told("a")["read"] == 1, LONG_S)
