@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.annotations import key, mutable
+from cyclonedds.idl.annotations import appendable, key, mutable
 from cyclonedds.idl.types import int32, sequence
 from dds_rooms import QUICK, some_domain, wait_until
 
@@ -41,6 +41,12 @@ class Newer(IdlStruct, typename="raw.Newer"):
     text: str
     number: int32
     key("number")
+
+
+@dataclass
+@appendable
+class Single(IdlStruct, typename="raw.Single"):
+    text: str
 
 
 @pytest.fixture
@@ -80,6 +86,23 @@ def test_bytes_are_passed_on_as_they_are(ends, kind, sample):
     assert out.end_instance(key_of(kind, raw.data), DISPOSED, raw.when_ns + 1)
     wait_until(lambda: got.extend(into.take()) or len(got) == 2)
     assert got[1].key.number == 7
+
+
+def test_a_topic_without_keys_ends_too(ends):
+    one, other = ends
+    writer, reader = Writer(one, "in", Single, reliable=True), RawReader(other, "in", Single, RELIABLE)
+    out, into = RawWriter(other, "out", Single, RELIABLE, version_2=True), RawReader(one, "out", Single, RELIABLE)
+    wait_until(lambda: writer.statistics().matched == 1 == out.matched)
+    wait_until(lambda: into.alive == 1)
+    writer.send(Single(text="x"))
+    (sample,) = collected(reader, 1)
+    writer._writer.dispose(Single(text="x"))
+    (ended,) = collected(reader, 1)
+    assert out.write(sample.data, sample.when_ns)
+    assert out.end_instance(ended.key, ended.state, ended.when_ns)
+    again = collected(into, 2)
+    assert [(raw.data, raw.state) for raw in again] == [(sample.data, "alive"), (b"", DISPOSED)]
+    assert again[0].when_ns == sample.when_ns < again[1].when_ns <= ended.when_ns
 
 
 def test_ends_of_instances_come_after_their_last_sample(ends):
@@ -130,6 +153,13 @@ def test_what_is_no_sample_is_refused_and_holds_nobody_up(ends, kind, good):
     assert out.write(sample, 2)
     got = []
     wait_until(lambda: got.extend(into.take()) or good in got[-1:])
+
+
+def test_a_key_that_cannot_be_read_is_told():
+    sample = Newer(text="abcd", number=1).serialize()
+    assert key_of(Newer, sample)
+    with pytest.raises(DdsError, match="whose key cannot be read"):
+        key_of(Newer, sample.replace(b"abcd", b"\xff\xfe\xfd\xfc"))  # what C takes for a string, Python does not
 
 
 def test_a_reader_holds_only_so_many_and_its_writer_waits(ends):

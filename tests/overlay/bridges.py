@@ -107,13 +107,13 @@ async def _ended(task):
 
 
 @asynccontextmanager
-async def bridged(folder, *, edges=("a", "b"), routers=("r1",)):
+async def bridged(folder, *, edges=("a", "b"), routers=("r1",), **settings):
     one = Bridged(folder, f"memory://{folder.name}")
     try:
         for name in routers:
             await one.start("router", name)
         for name in edges:
-            await one.start("edge", name)
+            await one.start("edge", name, **settings)
         await one.joined()
         domains = iter(secrets.SystemRandom().sample(range(1, 100), len(edges)))
         for name in edges:

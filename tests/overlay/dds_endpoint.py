@@ -8,6 +8,7 @@ made here, by hand, and nobody else knows them.
 
 import json
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -90,6 +91,9 @@ def write(participant, topic, kind, wanted):
     print(json.dumps({"here": True}), flush=True)
     for line in sys.stdin:
         said = json.loads(line)
+        wanted_readers = said.pop("matched", 0)  # before that, nobody would hear it
+        while writer.get_publication_matched_status().current_count < wanted_readers:
+            time.sleep(0.005)
         act = {"write": writer.write, "dispose": writer.dispose}[said.pop("do", "write")]
         act(sample_of(kind, said))
         print(json.dumps({"did": True}), flush=True)

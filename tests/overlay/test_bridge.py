@@ -29,8 +29,8 @@ def test_typed_samples_with_key_and_sequence_go_both_ways(tmp_path):
                     await one.here()
                 await until(lambda: here.told("a")["read"] == here.told("b")["read"] == 1, LONG_S)
                 for n in range(20):
-                    out_a.send(number=n % 3, name=f"Lövdalen {n}", path=PLACES)
-                    out_b.send(number=100 + n, name=f"to a {n}")
+                    out_a.send(matched=2, number=n % 3, name=f"Lövdalen {n}", path=PLACES)
+                    out_b.send(matched=2, number=100 + n, name=f"to a {n}")
                 await until(lambda: len(in_a.samples) >= 40 and len(in_b.samples) >= 40, LONG_S)
                 await asyncio.sleep(0.5)  # in which what went round in circles would come again
         for got in (in_a.samples, in_b.samples):
@@ -56,7 +56,7 @@ def test_killed_endpoints_leave_the_registry_and_instances_end(tmp_path):
                 await until_known(here, "dds/0/traffic", {"a": 1}, {"b": 2})
                 await until(lambda: here.told("a")["read"] == 1, LONG_S)
                 for _ in range(10):  # often enough for the exchange to know how often
-                    writer.send(number=1, name="x")
+                    writer.send(matched=1, number=1, name="x")
                     await asyncio.sleep(0.1)
                 await until(lambda: len(reader.samples) == len(killed.samples) == 10, LONG_S)
                 killed.kill()
@@ -167,12 +167,12 @@ def test_writers_that_do_not_show_that_they_are_alive_leave_the_registry(tmp_pat
     async def main():
         async with bridged(tmp_path) as here:
             with (
-                here.endpoint("a", topic="t", reliable=True, manual_s=0.5) as writer,
-                here.endpoint("b", topic="t", reads=True, reliable=True, manual_s=1.0) as reader,
+                here.endpoint("a", topic="t", reliable=True, manual_s=3.0) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True, manual_s=5.0) as reader,
             ):
                 await until_known(here, "dds/0/t", {"a": 1}, {"b": 1})
                 await until(lambda: here.told("a")["read"] == 1, LONG_S)
-                writer.send(number=1, name="x")
+                writer.send(matched=1, number=1, name="x")
                 await until(lambda: len(reader.samples) == 1, LONG_S)
                 await until_known(here, "dds/0/t", {}, {"b": 1})  # it is there, but says nothing
                 await until(lambda: [one["number"] for one in reader.ended] == [1], LONG_S)
@@ -195,7 +195,7 @@ def test_mqtt_clients_see_samples_and_can_send_some(tmp_path):
                 async with here.client("a") as near, here.client("b") as far:
                     await far.subscribe("dds/#", lambda topic, payload: got.append((topic, payload)), qos=1)
                     await until(lambda: here.told("a")["read"] == 1 and here.told("b")["readers"], LONG_S)
-                    writer.send(number=7, name="ab")
+                    writer.send(matched=1, number=7, name="ab")
                     await until(lambda: [one for one in got if one[0] == "dds/0/traffic" and one[1]], LONG_S)
                     sample = next(payload for topic, payload in got if topic == "dds/0/traffic" and payload)
                     # XCDR 1, little-endian, as the standard has it: header, int32, string with its end, empty sequence
@@ -233,7 +233,7 @@ def test_of_two_bridges_on_one_network_one_stands_by_until_the_other_is_gone(tmp
             ):
                 await until(lambda: here.told("c")["stands_by"] and here.told("a")["read"] == 1, LONG_S)
                 for n in range(10):
-                    writer.send(number=n)
+                    writer.send(matched=1, number=n)
                 await until(lambda: len(reader.samples) >= 10, LONG_S)
                 await here.stop("b")
                 await until(lambda: here.told("c")["readers"] == {"t": 1}, LONG_S)
@@ -290,7 +290,7 @@ def test_what_nobody_elsewhere_wants_is_not_read(tmp_path):
                 here.endpoint("a", topic="t", reads=True, reliable=True) as reader,
             ):
                 await until_known(here, "dds/0/t", {"a": 1}, {"a": 1})
-                writer.send(number=1)
+                writer.send(matched=1, number=1)
                 await until(lambda: len(reader.samples) == 1, LONG_S)
                 assert here.told("a")["read"] == 0
                 async with here.client("b") as far:
@@ -327,7 +327,7 @@ def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, s
                 here.endpoint("b", topic="t", reads=True, reliable=True) as reader,
             ):
                 await until(lambda: here.told("a")["read"] == 1, LONG_S)
-                writer.send(number=1)
+                writer.send(matched=1, number=1)
                 await until(lambda: len(reader.samples) == 1, LONG_S)
                 exchange = here.exchanges[site]
                 assert exchange.broker.kick("$dds", time.monotonic())
@@ -338,6 +338,24 @@ def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, s
                         writer.send(number=2)
                         await asyncio.sleep(0.1)
                 assert reader.samples[1]["number"] == 2
+
+    run(main)
+
+
+@pytest.mark.slow
+def test_a_topic_whose_reader_has_a_deadline_comes_directly_too(tmp_path):
+    async def main():
+        async with bridged(tmp_path, overlay={"direct": {"from": ["*"]}}) as here:
+            with (
+                here.endpoint("a", topic="t", reliable=True, deadline_s=0.5) as writer,
+                here.endpoint("b", topic="t", reads=True, reliable=True, deadline_s=1.0) as reader,
+            ):
+                await until(lambda: here.told("a")["read"] == 1, LONG_S)
+                paths = lambda: here.brokers["a"].statistics()["direct"]["paths"]  # noqa: E731
+                await until(lambda: paths().get("b", {}).get("connected"), LONG_S)
+                await here.stop("r1")
+                writer.send(matched=1, number=1)
+                await until(lambda: [one["number"] for one in reader.samples] == [1], LONG_S)
 
     run(main)
 

@@ -1,15 +1,16 @@
 """What a bridge does without a network: names, what messages say of samples, whom it cares for, and what waits."""
 
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from firelane.dds import PLAIN, Peer, Policies
+from firelane.dds import PLAIN, Peer, Policies, RawSample
 from firelane.mqtt.packets import Publish
 from firelane.mqtt.topics import filter_problem, matches, topic_problem
-from firelane.overlay.bridge import incoming
+from firelane.overlay.bridge import incoming, outgoing
 from firelane.overlay.bridge.incoming import Incoming
 from firelane.overlay.bridge.lan import (
     Lan,
@@ -22,6 +23,7 @@ from firelane.overlay.bridge.lan import (
     tap_of,
 )
 from firelane.overlay.bridge.names import Names
+from firelane.overlay.bridge.outgoing import Outgoing
 from firelane.overlay.bridge.said import GONE, STATES, Said, SaidError, read_said
 
 NAMES = Names("dds/0")
@@ -94,6 +96,15 @@ def test_what_cannot_be_understood(text):
         read_said([("firelane-dds", text)])
     with pytest.raises(SaidError):
         read_said([("firelane-dds", "1 disposed f2 0 - a"), ("firelane-dds-key", "?")])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["firelane-dds", "firelane-dds-key", "firelane-dds-partition", "x"]), TEXT)))
+@example([("firelane-dds", "1 alive f2 1 reliable=x a")])
+@example([("firelane-dds", "1 alive f2 1 deadline_s=-1 a")])
+def test_whatever_is_said_is_understood_or_not(properties):
+    with suppress(SaidError):
+        said = read_said(properties)
+        assert (said is None) is not any(name == "firelane-dds" for name, _ in properties)
 
 
 def test_endpoints_of_bridges_and_of_topics_left_out_are_nobodys():
@@ -245,3 +256,65 @@ def test_writers_that_have_gone_linger_and_a_new_sample_brings_them_back():
     here.came(now=10.1)
     here.incoming.tick(12.0)
     assert len(here.incoming) == 1
+
+
+class Tapped:
+    """The side of writers, which never stop writing."""
+
+    def __init__(self, policies):
+        self.published, self.taken = [], 0
+        self.peer = peer(writes=True, policies=policies)
+        roster = SimpleNamespace(find=lambda handle: self.peer, marks={})
+        kind = SimpleNamespace(keyed=False)
+        self.outgoing = Outgoing(
+            None,
+            roster,
+            SimpleNamespace(get=lambda identity: kind),
+            NAMES,
+            "here",
+            publish=self.published.extend,
+            most_bytes=5000,
+            tell=lambda kind, line: None,
+            follow=lambda readers: None,
+        )
+        self.outgoing._taps[tap_of(self.peer)] = self
+        self.size, self.left = 10, 10_000
+
+    def take(self, most):
+        count = min(most, self.left)
+        self.left -= count
+        return [RawSample(writer=1, when_ns=n, data=bytes(self.size)) for n in range(count)]
+
+
+def test_only_so_many_reliable_samples_are_under_way():
+    here = Tapped(Policies(reliable=True))
+    assert not here.outgoing.drain()  # the rest stays with the reader
+    under_way = len(here.published)
+    assert outgoing.WINDOW - 2 <= under_way <= outgoing.WINDOW
+    assert len({one.packet_id for one in here.published}) == under_way
+    for one in here.published[:100]:
+        here.outgoing.settled(one.packet_id, 0)
+    assert not here.outgoing.drain()
+    assert under_way + 98 <= len(here.published) <= under_way + 100
+    for one in here.published[100:200]:
+        here.outgoing.settled(one.packet_id, 0x97)
+    assert here.outgoing.counts["refused 0x97"] == 100
+
+
+def test_best_effort_samples_do_not_wait_and_none_is_too_large():
+    here = Tapped(PLAIN)
+    here.left = 1000
+    assert here.outgoing.drain()
+    assert [one.qos for one in here.published] == [0] * 1000
+    here.left, here.size = 7, 4900
+    assert here.outgoing.drain()
+    assert len(here.published) == 1000
+    assert here.outgoing.counts["too large"] == 7
+
+
+def test_what_other_bridges_write_is_left_alone():
+    here = Tapped(PLAIN)
+    here.left = 3
+    here.outgoing._roster.marks["p1"] = mark_of("dds/1", "x", 1)
+    assert here.outgoing.drain()
+    assert (here.published, here.outgoing.counts) == ([], {"of other bridges": 3})

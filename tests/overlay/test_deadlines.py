@@ -1,5 +1,6 @@
 """Whose deadlines count, and what they mean for messages that are waited for."""
 
+from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
 
@@ -54,6 +55,18 @@ def test_the_shortest_deadline_of_a_filter_counts_and_one_too_short_is_raised():
     found = deadlines(*some, least="50 ms")
     assert of(found, "a", "b", "c") == [0.2, 0.05, None]
     assert len(found) == 2
+
+
+def test_endpoints_of_dds_have_deadlines_like_clients_but_reliable_ones_miss_nothing():
+    session = client("$dds", ("plain", 0, 0.5, 1), ("reliable", 1, 0.5, 1))
+    session.identity = replace(session.identity, inside=True)
+    found = deadlines(session)
+    assert of(found, "plain", "reliable") == [0.5, 0.5]
+    assert (found.patience_s("plain"), found.patience_s("reliable")) == (0.5, inf)
+    assert of(deadlines(session, **{"for": ["$dds"]}), "plain") == [0.5]
+    others = deadlines(session, **{"for": ["command"]})
+    assert of(others, "plain") == [None]
+    assert others.refused == 2
 
 
 def test_only_those_who_may_ask_have_a_deadline():

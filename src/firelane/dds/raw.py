@@ -2,6 +2,7 @@
 they are. What is written is checked by the library against the type, so bytes that are no sample harm nobody."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from cyclonedds.internal import DDS, c_call, dds_c_t
 from cyclonedds.pub import DataWriter, Publisher
 from cyclonedds.sub import DataReader, Subscriber
 
+from firelane.dds.network import DdsError
 from firelane.dds.participant import Participant, end, told
 from firelane.dds.policies import Policies, asking, offering
 from firelane.dds.quality import group_quality
@@ -72,8 +74,10 @@ class RawReader:
                 samples.append(RawSample(writer=writer, when_ns=when, data=data))
             state = _STATES.get(info.instance_state)
             if state is not None and not info.sample_rank:  # after the last sample of its instance
-                key = self.key(data) if info.valid_data else data
-                samples.append(RawSample(writer=writer, when_ns=when, state=state, key=key))
+                with suppress(DdsError):  # who has no key that can be read has no instance either
+                    key = self.key(data) if info.valid_data else data  # when it ended is not told with a sample
+                    ended_ns = when + 1 if info.valid_data else when
+                    samples.append(RawSample(writer=writer, when_ns=ended_ns, state=state, key=key))
         return samples
 
     def key(self, data: bytes) -> bytes:
@@ -148,6 +152,8 @@ class RawWriter:
         """Coded anew: the library does not look at keys, and readers would ask for a bad one again and again."""
         if not _headed(key, self._version_2):
             self._done(DDSException.DDS_RETCODE_BAD_PARAMETER)
+        if self._kind.__idl__.keyless:
+            return key[:HEADER_BYTES]
         try:
             sample = self._kind.deserialize_key(key)
             return _padded(bytes(sample.serialize_key(use_version_2=self._version_2)))
@@ -165,9 +171,11 @@ class RawWriter:
 
 
 def key_of(kind: Any, data: bytes) -> bytes:
-    """The key of a sample as bytes, with the header that the sample has."""
-    sample = kind.deserialize(data)
-    return bytes(sample.serialize_key(use_version_2=is_version_2(data)))
+    """The key of a sample as bytes, with the header that the sample has; DdsError if it cannot be read."""
+    try:
+        return bytes(kind.deserialize(data).serialize_key(use_version_2=is_version_2(data)))
+    except Exception:  # of the library's decoder, which raises what it likes
+        raise DdsError("a sample whose key cannot be read") from None
 
 
 def is_version_2(data: bytes) -> bool:

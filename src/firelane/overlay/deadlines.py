@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import inf
 
 from firelane.exchange.access import Access, Identity, Verdict
-from firelane.exchange.connecting import is_inside
+from firelane.exchange.connecting import DDS, is_served
 from firelane.exchange.session import Session
 from firelane.mqtt.tree import FilterTree
 from firelane.overlay.interest import Wish
@@ -33,7 +33,7 @@ class Admission:
         self._direct = settings.overlay.direct
         self._edges = _only(settings, self._direct.senders)
         self._clients = _only(settings, self._direct.clients)
-        self._asks = lru_cache(MOST_IDENTITIES)(lambda one: _is_among(self._clients, one))
+        self._asks = lru_cache(MOST_IDENTITIES)(lambda one: _is_among(self._clients, replace(one, inside=False)))
         self._sends = lru_cache(MOST_IDENTITIES)(lambda one: _is_among(self._edges, one))
 
     def sends(self, identity: Identity) -> bool:
@@ -86,7 +86,7 @@ class Deadlines:
         found: dict[str, _Asked] = {}
         self.refused = 0
         for session in sessions if self._admission.open else ():
-            if not is_inside(session.client_id):
+            if is_served(session.client_id):
                 for one in session.subscriptions.values():
                     self._add(found.setdefault(one.topics, _Asked()), session.identity, one.qos, one.lane.need)
         hurried = [(-asked.weight, topics) for topics, asked in found.items() if asked.shortest_s < inf]
@@ -106,8 +106,9 @@ class Deadlines:
             asked.count += 1
         elif need.max_delay_s is not None:
             self.refused += 1
-        if qos:  # who wants every message, however late, must not miss one for another's sake
-            asked.longest_s = max(asked.longest_s, inf if deadline_s is None else deadline_s)
+        if qos:  # who wants every message, however late, must not miss one for another's sake; nor a reliable reader
+            waits_s = inf if deadline_s is None or identity.client_id == DDS else deadline_s
+            asked.longest_s = max(asked.longest_s, waits_s)
 
     def joined(self, wishes: Mapping[str, Wish]) -> dict[str, Wish]:
         """What clients want, with their deadlines."""

@@ -13,7 +13,7 @@ import pytest
 from firelane.dds import Network
 from live.overlay.cluster import Member, cluster, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 ENDPOINT = Path(__file__).parents[2] / "overlay" / "dds_endpoint.py"
 
@@ -39,7 +39,7 @@ class Application:
                 self.got.append(said["sample"]["number"])
 
     def send(self, number):
-        self.process.stdin.write(json.dumps({"number": number}) + "\n")
+        self.process.stdin.write(json.dumps({"number": number, "matched": 1}) + "\n")
         self.process.stdin.flush()
 
 

@@ -201,7 +201,11 @@ class Outgoing:
             return None
         if writer.type_identity != tap.kind or tap_of(writer) != tap:
             return None  # another tap has it
-        return self._publication(tap, kind, sample, writer)
+        try:
+            return self._publication(tap, kind, sample, writer)
+        except DdsError:
+            self.counts["without a key that can be read"] += 1
+            return None
 
     def _publication(self, tap: Tap, kind: Kind, sample: RawSample, writer: Peer) -> Publish | None:
         said = Said(

@@ -135,8 +135,9 @@ def _cases(axes: Axes, points: list[Results]) -> None:
         label = "largest" if number == 0 else None
         axes.plot(place, _milliseconds(some, "max"), "v", color=HIGH, markersize=4, label=label)
         axes.set_xticks(np.arange(len(some)), [one["name"].removeprefix("case ") for one in some])
+    axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # room for the legend
     axes.set(title="8b: the cases of Table 1", xlabel="case", ylabel="end to end, ms")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
 
 
 _WAYS = {SINGLE: "one path", MULTI: "two paths"}
