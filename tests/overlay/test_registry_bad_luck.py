@@ -153,3 +153,40 @@ def test_what_changes_all_the_time_is_told_in_between(monkeypatch):
             await until(lambda: seen and "north" in seen[-1])
 
     run(story())
+
+
+class Interrupted(MemoryTree):
+    """The connection is lost and there again while the answer to the next reading is on its way."""
+
+    luck = None
+
+    async def read(self, paths):
+        found = await super().read(paths)
+        luck, self.luck = self.luck, None
+        if luck is not None:
+            (self.expire if luck == "expires" else self.suspend)()
+            self.resume()
+            await asyncio.sleep(0.05)
+        return found
+
+
+@pytest.mark.parametrize("luck", ["lost", "expires"])
+def test_a_connection_that_is_new_while_something_is_read_does_not_end_the_broker(luck):
+    """Some of what is to be written was certain before that, and was not read."""
+
+    async def story():
+        tree = Interrupted(MemoryStore())
+        async with Registry(tree) as edge:
+            edge.announce_edge("north", 1)
+            await edge.settled()
+            await asyncio.sleep(0.05)
+            tree.luck = luck
+            edge.announce_edge("north", 1, "h:1")
+            edge.endpoints({"a": 1}, {})
+            await until(lambda: tree.luck is None)
+            await edge.settled()
+            own, here, leaf = await tree.read(["/edges/north", "/edges/north/here", "/topics/a/pub/north"])
+            assert b"h:1" in own.data
+            assert here.owner == leaf.owner == tree.session
+
+    run(story())

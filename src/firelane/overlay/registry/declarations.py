@@ -113,9 +113,11 @@ class Declarations(Worker):
         """Write what differs; the paths where that could not be done, as others wrote too."""
         connection, session = self._connections, self.tree.session
         aims = dict(await self._left_over(aims)) | aims
-        there = await self._look(aims)
+        # Another connection may come while this is looked at: then all is due once more, and nothing is certain.
+        certain = {path: self._certain[path] for path in aims if path in self._certain}
+        there = await self._look(aims, certain)
         made: set[str] = set()
-        steps = {path: list(self._steps(path, aim, there, made, session)) for path, aim in aims.items()}
+        steps = {path: list(self._steps(path, aim, certain, there, made, session)) for path, aim in aims.items()}
         batches = list(_batches(steps))
         sent = [self.tree.transact([one for path in batch for one in steps[path]]) for batch in batches]
         done = await asyncio.gather(*sent, return_exceptions=True)
@@ -144,20 +146,26 @@ class Declarations(Worker):
         paths = [f"{above}/{name}" for above, names in zip(parents, listed, strict=True) for name in names]
         return {path: None for path in paths if path not in self.wanted}
 
-    async def _look(self, aims: Aims) -> dict[str, Node | None]:
-        paths = [path for path in aims if path not in self._certain]
+    async def _look(self, aims: Aims, certain: Mapping[str, bytes]) -> dict[str, Node | None]:
+        paths = [path for path in aims if path not in certain]
         above = {one.path: None for path in paths if (aim := aims[path]) for one in aim.above}
         every = [*above, *paths]
         return dict(zip(every, await self.tree.read(every) if every else [], strict=True))
 
     def _steps(
-        self, path: str, aim: Declared | None, there: Mapping[str, Node | None], made: set[str], session: int
+        self,
+        path: str,
+        aim: Declared | None,
+        certain: Mapping[str, bytes],
+        there: Mapping[str, Node | None],
+        made: set[str],
+        session: int,
     ) -> Iterator[Operation]:
         """From what is there to what should be."""
-        if path in self._certain:
+        if path in certain:
             if aim is None:
                 yield Delete(path=path)
-            elif self._certain[path] != aim.data:
+            elif certain[path] != aim.data:
                 yield Put(path=path, data=aim.data)
             return
         node = there[path]
