@@ -1233,7 +1233,8 @@ def _overlay_status(address: str) -> Any:
 def bench(name: str | None, quick: bool, output: str | None, as_json: bool) -> None:
     """Measure Firelane side by side with its peers, in one run.
 
-    NAME is brokers, end-to-end, matching, optimiser, positions, replan, sense, simulator or streams; else all of them.
+    NAME is brokers, end-to-end, matching, optimiser, overlay, positions, replan, sense, simulator or streams; else all
+    of them.
     """
     from firelane import bench as benchmarks
 
