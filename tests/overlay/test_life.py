@@ -1,8 +1,11 @@
 """When silence means that nobody is there: an answer is due once the question has arrived, and not before."""
 
-import pytest
+import asyncio
 
-from firelane.overlay.life import Life
+import pytest
+import uvloop
+
+from firelane.overlay.life import Life, acked_bytes, queued_bytes
 
 
 def test_an_answer_is_due_from_when_something_was_heard_last():
@@ -35,3 +38,21 @@ def test_a_kernel_that_takes_questions_for_somebody_who_is_asleep_is_no_sign_of_
         life.silent_s(tick / 2, acked=2 * (tick - 1))
         life.asked(2 * tick)
     assert life.silent_s(3.5, acked=14) == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_of_a_connection_that_was_closed_meanwhile_nothing_is_known(loop):
+    async def story():
+        async def accept(reader, writer):
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            socket_ = writer.get_extra_info("socket")
+            writer.close()
+            await writer.wait_closed()
+            assert (acked_bytes(socket_), queued_bytes(socket_)) == (0, 0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(story())

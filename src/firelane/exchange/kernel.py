@@ -12,6 +12,7 @@ they are configured. Used are, at these bytes:
 
 from __future__ import annotations
 
+import socket
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +29,8 @@ MOST_OWN = 256  # links of single clients that are looked at together
 _TCP_INFO = struct.Struct("=7xB16xI40xI8xI36xQ16xII4xI8xQQ16xQQ")
 INFO_BYTES = _TCP_INFO.size
 UNKNOWN_RTT = 0xFFFF_FFFF
+CLOSED = (OSError, ValueError)  # what a socket says that is closed; uvloop's says the latter
+_OPTION = getattr(socket, "TCP_INFO", None)  # not everywhere
 
 
 class Info(NamedTuple):
@@ -60,6 +63,16 @@ class Info(NamedTuple):
     def grown_s(self) -> float:
         """How much longer a round trip takes now."""
         return max(0.0, self.rtt_us / 1e6 - self.shortest_s)
+
+
+def tcp_info(of: socket.socket) -> bytes | None:
+    """What the kernel says of a connection; nothing once it is closed, or where it is no TCP."""
+    if _OPTION is None:
+        return None
+    try:
+        return of.getsockopt(socket.IPPROTO_TCP, _OPTION, INFO_BYTES)
+    except CLOSED:
+        return None
 
 
 def parsed(raw: bytes) -> Info:

@@ -19,7 +19,7 @@ from firelane.exchange.access import Passwords
 from firelane.exchange.alarm import Alarm
 from firelane.exchange.broker import Broker
 from firelane.exchange.connection import Conduit, Connection, Phase
-from firelane.exchange.kernel import INFO_BYTES
+from firelane.exchange.kernel import CLOSED, tcp_info
 from firelane.exchange.link import Link
 
 TICK_S = 0.1
@@ -38,7 +38,6 @@ MOST_UNREAD_BYTES = 1_000_000  # of answers that a client does not take, beyond 
 UNSENT_S = 0.002  # of a paced link, in the kernel and not sent
 SEGMENT_BYTES = 1460
 TCP_NOTSENT_LOWAT = 25  # Linux; the socket module has no name for it
-TCP_INFO = getattr(socket, "TCP_INFO", None)  # not everywhere
 
 
 class Server:
@@ -365,17 +364,13 @@ class Driver(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=high_bytes)
         socket_ = self._transport.get_extra_info("socket")
         if socket_ is not None and socket_.family in (socket.AF_INET, socket.AF_INET6):
-            socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
+            with suppress(*CLOSED):
+                socket_.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes)
 
     def tcp_info(self) -> bytes | None:
         """What the kernel says of the connection, if it does (`firelane.exchange.kernel`)."""
         socket_ = self._transport.get_extra_info("socket")
-        if socket_ is None or TCP_INFO is None or self._closing:
-            return None
-        try:
-            return cast(bytes, socket_.getsockopt(socket.IPPROTO_TCP, TCP_INFO, INFO_BYTES))
-        except OSError:  # it is gone, or no TCP
-            return None
+        return None if socket_ is None or self._closing else tcp_info(socket_)
 
     def close(self) -> None:
         """Close after what was written."""

@@ -11,7 +11,7 @@ import socket
 import struct
 import termios
 
-from firelane.exchange.kernel import INFO_BYTES, parsed
+from firelane.exchange.kernel import CLOSED, parsed, tcp_info
 
 
 class Life:
@@ -42,19 +42,14 @@ class Life:
 
 def acked_bytes(socket_: socket.socket) -> int:
     """How much has arrived at the other end's kernel; 0 where this one does not tell."""
-    option = getattr(socket, "TCP_INFO", None)
-    if option is None:
-        return 0
-    try:
-        return parsed(socket_.getsockopt(socket.IPPROTO_TCP, option, INFO_BYTES)).acked_bytes
-    except OSError:  # closed meanwhile
-        return 0
+    raw = tcp_info(socket_)
+    return 0 if raw is None else parsed(raw).acked_bytes
 
 
 def queued_bytes(socket_: socket.socket) -> int:
     """How much is in this end's kernel, sent or not, that has not arrived there."""
     try:
         (size,) = struct.unpack("i", fcntl.ioctl(socket_.fileno(), termios.TIOCOUTQ, b"\0" * 4))
-    except OSError:  # closed meanwhile
+    except CLOSED:
         return 0
     return int(size)

@@ -41,7 +41,8 @@ from firelane.overlay.notes import FOR, TO
 PING_EVERY_S = 0.5
 SILENT_S = 2.0  # and it is taken for dead
 PATIENCE_S = 3.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+CONNECT_S = 1.0  # without TLS it takes one round trip; what is lost is sent again only after as long
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 0.5
 MOST_UNSENT_BYTES = 4_000_000
 MOST_BYTES = 16_000_000  # of a packet
 FILTERS_A_PACKET, FILTER_BYTES_A_PACKET = 500, 30_000
@@ -141,7 +142,7 @@ class Path:
             return f"{self.locator} is no HOST:PORT; start it with another --locator"
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CONNECT_S if self._credentials.tls is None else PATIENCE_S):
                 _, line = await loop.create_connection(
                     lambda: _Line(self._got, self._refused, self._peer),
                     host.strip("[]"),

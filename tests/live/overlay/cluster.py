@@ -99,6 +99,17 @@ class Cluster:
                 return False
         return True
 
+    def said(self):
+        """What everybody says of itself, and has printed last."""
+        lines = []
+        for one in self.members.values():
+            try:
+                lines.append(f"{one.name}: {json.dumps(one.state()['own'])}")
+            except OSError as error:
+                lines.append(f"{one.name}: {error}")
+            lines += [f"  {line}" for line in one.output.read_text().splitlines()[-8:]]
+        return "\n".join(lines)
+
     def wanted(self, topic_filter, by):
         """Whether everybody knows that clients of an edge want this."""
         asked = [router.has_subscription(f"edge:{by}", topic_filter) for router in self.routers]

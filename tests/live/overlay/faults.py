@@ -107,8 +107,11 @@ class Load:
         time.sleep(holds_s)
         fault.end()
         ended_s = time.monotonic()
-        until(self.whole.joined)
-        until(self.history.caught_up())
+        try:
+            until(self.whole.joined)
+            until(self.history.caught_up())
+        except AssertionError as error:
+            raise AssertionError(f"after fault {len(self._strikes) + 1}, {name}:\n{self.whole.said()}") from error
         self._strikes.append((name, fault, began_s, ended_s, time.monotonic() - ended_s))
 
     def struck(self) -> list[Struck]:

@@ -59,13 +59,17 @@ class Site:
         onlooker.on_edges(self.edges.update)
         onlooker.on_topics(self.topics.update)
 
+    def state(self, topic):
+        """What the other knows of a topic; it may be gone meanwhile."""
+        return self.topics.get(topic) or TopicState()
+
     async def known(self, counts=(1, 2)):
         """Until all that the edge has declared is known to the other."""
         await self.edge.settled()
         await until(lambda: self.edges.get("north") and self.edges["north"].here and "a" in self.routed)
         published, subscribed = counts
-        await until(lambda: self.topics.get("a", TopicState()).pub == {"north": published})
-        await until(lambda: self.topics.get("b", TopicState()).sub == {"north": subscribed})
+        await until(lambda: self.state("a").pub == {"north": published})
+        await until(lambda: self.state("b").sub == {"north": subscribed})
         assert self.edges["north"].filters == FILTERS
 
     async def away(self, away_s):

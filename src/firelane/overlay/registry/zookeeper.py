@@ -151,7 +151,7 @@ class ZookeeperTree:
             return self._away()
         if isinstance(problem, ZookeeperError):
             return RegistryError(f"{self.name} refuses: {type(problem).__name__}; is it 3.6 or newer, and open to us?")
-        return problem
+        return RegistryError(f"{self.name}: kazoo failed: {type(problem).__name__}: {problem}")  # and is started anew
 
     def _take_over(self) -> None:
         with self._lock:
