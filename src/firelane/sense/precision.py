@@ -9,8 +9,8 @@ b_1). A short memory of the error keeps the controller from chasing it.
 
 Implements: rdds, section III-C3, Eq. 7 and the left loop of Fig. 4.
 Differs:    Eq. 7 runs on log gamma instead of delta, on the error as a part of the target, and on its moving average. A
-            load near 1 counts for more than it is, as nobody can measure how much more was asked for. The sign is
-            turned (error = load - target), so that gains are positive.
+            load well above target counts for more than it is, as nobody can measure how much more was asked for; at a
+            limit that average is forgotten. The sign is turned (error = load - target), so that gains are positive.
 Symbols:    delta(t) -> log gamma, e -> error, U_ref -> target, K_P, K_I -> proportional, integral.
 Checked by: tests/sense/test_sense_precision.py, tests/sense/test_surge.py, tests/sense/test_design.py
 """
@@ -26,7 +26,7 @@ from firelane.errors import FirelaneError
 PERIOD_S = 5.0  # Table I
 EARLY = 0.05  # a sample may come this part of the period early
 LEAST_TARGET, MOST_TARGET = 0.01, 0.95
-KNEE = 0.5  # of the way from the target to 1, from where on a load counts as more than it is
+KNEE = 0.15  # of the way from the target to 1, from where on a load counts as more than it is
 SATURATED_ERROR = 1.2  # at a load of 1, if the target is near it
 MOST_ERROR = 2.0
 FINEST = 0.05  # of gamma_max, unless told otherwise; finer is mostly noise, and a long way back after a surge
@@ -133,7 +133,10 @@ class PrecisionController:
         before, keep = self._error, self.gains.smoothing
         self._error = keep * before + (1 - keep) * self.error(load)
         step = (self.gains.proportional + self.gains.integral) * self._error - self.gains.proportional * before
-        self._gamma = min(max(self._gamma * math.exp(step), self.gamma_min), self.gamma_max)  # nothing winds up
+        wanted = self._gamma * math.exp(step)
+        self._gamma = min(max(wanted, self.gamma_min), self.gamma_max)
+        if self._gamma != wanted:
+            self._error = 0.0  # at a limit nothing winds up, nor is it remembered when the load turns
         return self._gamma
 
     def error(self, load: float) -> float:
