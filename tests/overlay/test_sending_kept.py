@@ -1,7 +1,9 @@
 """What the origin of a message keeps, and for how long."""
 
-from firelane.overlay.actions import Acknowledge, Copy, Forward
+from firelane.overlay import sending as module
+from firelane.overlay.actions import Acknowledge, Copy, Forward, Tell
 from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.notes import Missing, Nothing
 from firelane.overlay.sending import EXPIRY, Sending
 
 
@@ -48,3 +50,37 @@ def test_what_nobody_can_be_sent_is_given_up_once():
     publish(one)
     assert one.given_up(1) == [Acknowledge(9, 1)]
     assert one.given_up(1) == []
+
+
+def test_an_edge_that_is_away_for_long_misses_the_oldest_and_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr(module, "MOST_KEPT", 10)
+    one = sending("b", "c")
+    one._interest.change("c", Edge(here=False, filters={"#": Wish(qos=1, keeps=True)}))
+    for number in range(1, 101):
+        assert len(forwards(publish(one, number))) == 1
+        one.came("b", [number])
+    assert one.kept == 10
+    assert dict(one.dropped) == {"edge away for too long": 90}
+    one._interest.change("c", Edge(here=True, filters={"#": Wish(qos=1)}))
+    owed = one.missing("c", Missing(topic="t", last=0, before=100), 1.0)
+    assert [action.copy.number for action in forwards(owed)] == list(range(91, 100))  # and that there is no more
+    assert [action.note.nothing for action in owed if isinstance(action, Tell)] == [(Nothing(topic="t", before=91),)]
+
+
+def test_what_an_edge_lacks_that_is_there_is_never_dropped(monkeypatch):
+    monkeypatch.setattr(module, "MOST_KEPT", 10)
+    one = sending("b", "c")
+    for number in range(1, 31):
+        publish(one, number)
+    assert one.kept == 30
+    assert not one.dropped
+
+
+def test_what_was_kept_for_an_edge_goes_out_as_soon_as_it_is_there():
+    one = sending("c")
+    one._interest.change("c", Edge(here=False, filters={"#": Wish(qos=1, keeps=True)}))
+    publish(one)
+    assert forwards(one.tick(100.0)) == forwards(one.tick(200.0)) == []
+    one._interest.change("c", Edge(here=True, filters={"#": Wish(qos=1)}))
+    one.edges_changed(300.0)
+    assert [action.edge for action in forwards(one.tick(300.1))] == ["c"]

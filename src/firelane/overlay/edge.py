@@ -133,8 +133,7 @@ class EdgeBroker:
 
     def present(self, edge: str) -> bool:
         """Whether an edge is here now: this one, or another that the registry knows to be connected."""
-        known = self._interest.edges.get(edge)
-        return edge == self.name or (known is not None and known.here)
+        return edge == self.name or self._interest.is_here(edge)
 
     def declare_endpoints(self, writers: dict[str, int], readers: dict[str, int]) -> None:
         """Tell the registry of endpoints that are no clients of the exchange, by topic; 0 where all have gone."""

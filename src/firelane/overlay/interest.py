@@ -61,6 +61,11 @@ class Interest:
         """Those that are known."""
         return self._edges
 
+    def is_here(self, name: str) -> bool:
+        """Whether an edge is known to be connected to the registry now."""
+        known = self._edges.get(name)
+        return known is not None and known.here
+
     def change(self, name: str, edge: Edge | None) -> set[str]:
         """An edge has come, changed or gone; returns the filters it wants now and did not before."""
         before = _filters(self._edges.get(name))

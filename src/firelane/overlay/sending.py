@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 
 from firelane.overlay.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.interest import Interest
@@ -32,6 +33,8 @@ LONGEST_WAIT_S = 1.0  # for the route of a new topic: the registry may be away
 EXPIRY = "message_expiry_interval"
 SETTLED_S = 3.0  # after which other edges have found a router that is there (again), too; until then another is better
 MOST_WAITING = 1000  # messages of QoS 0 that wait for it, of all topics
+MOST_KEPT = 50_000  # from there on edges that are away no longer get the oldest: 65 535 are all that can be under way
+AWAY_LOOKED_AT = 100  # messages, at each new one, to find the oldest that only they lack
 
 
 @dataclass(slots=True)
@@ -145,6 +148,8 @@ class Sending:
             kept.missing = {edge for edge in kept.missing if edge in self._interest.edges and edge in wants}
             if not kept.missing:
                 actions += self._done(number, kept)
+            elif kept.retry_at == inf and self._somebody_here(kept):
+                kept.retry_at = now
         return actions
 
     # ---- messages
@@ -166,6 +171,8 @@ class Sending:
         router, epoch = self.route(copy.topic) if state.known else (None, 0)
         for edge in self._interest.direct(copy.topic):
             done += self._directly(copy, _owed(state, edge), copy.qos, edge)
+        if len(self._kept) >= MOST_KEPT:
+            done += self._forget_those_away()
         kept = _Kept(copy, state.last, missing, now, retry_at=now + FIRST_RETRY_S)
         state.last = copy.number
         state.kept[copy.number] = self._kept[copy.number] = kept
@@ -254,10 +261,12 @@ class Sending:
         for kept in self._kept.values():
             if kept.retry_at > now:
                 continue
+            if not self._somebody_here(kept):
+                kept.retry_at = inf  # until somebody comes
+                continue
             for edge in kept.missing:
-                known = self._interest.edges.get(edge)
                 some = late.setdefault(edge, [])
-                if known is not None and known.here and len(some) < AGAIN_AT_ONCE:
+                if self._interest.is_here(edge) and len(some) < AGAIN_AT_ONCE:
                     some.append(kept)
         for edge, some in late.items():
             actions += self._again(edge, some, now)
@@ -289,6 +298,21 @@ class Sending:
             del self._topics[name]
             self._assignments.pop(name, None)
         return [Unwatch(name) for name in forgotten]
+
+    def _somebody_here(self, kept: _Kept) -> bool:
+        """Whether an edge lacks it that is there."""
+        return any(map(self._interest.is_here, kept.missing))
+
+    def _forget_those_away(self) -> list[Action]:
+        """Nobody waits because an edge is away for long: the oldest messages that only such edges lack are dropped."""
+        actions: list[Action] = []
+        for number, kept in list(islice(self._kept.items(), AWAY_LOOKED_AT)):
+            if len(self._kept) < MOST_KEPT:
+                break
+            if not self._somebody_here(kept):
+                self.dropped["edge away for too long"] += len(kept.missing)
+                actions += self._done(number, kept)
+        return actions
 
     def _new_topic(self, topic: str, now: float) -> _Topic:
         state = self._topics[topic] = _Topic(asked_at=now)

@@ -123,7 +123,7 @@ class Load:
         since_s = began_s + fault.noticed_s if fault.site is None else ended_s
         others_since_s = since_s if fault.site is None else began_s
         return Struck(
-            name=name,
+            name=name if fault.site is None else f"{name}, {fault.site}",
             silent=self.history.silence(since_s, until_s, site=fault.site),
             others=self.history.silence(others_since_s, until_s, without=fault.site),
             caught_up_s=caught_up_s,

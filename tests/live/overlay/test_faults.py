@@ -39,7 +39,8 @@ def check(load):
     print(*struck, sep="\n")
     again = load.history.again()
     print(f"{load.acknowledged()} messages acknowledged, {again} of QoS 1 came again, {load.epochs()} newer epochs")
-    assert load.problems() == []
+    problems = load.problems()
+    assert not problems, "\n".join(problems)
     assert load.acknowledged() > len(struck) * RATE_HZ
     for one in struck:
         assert max(one.silent.length_s, one.others.length_s) < BACK_S, str(one)
