@@ -48,10 +48,7 @@ class Local:
 
     def enter(self) -> dict[Chain, int]:
         """Begin; returns the last numbers of QoS 2 that are known from before, by origin and topic."""
-        broker = self._exchange.broker
-        # Numbers must grow from one boot to the next, whatever was not in the log.
-        broker.numbers.last = max(broker.numbers.last, time.time_ns() // 1000)
-        had = self._had.read(broker.retained)
+        had = self._had.read(self._exchange.broker.retained)
         self._inside.enter()
         session = self._inside.session
         left = sorted(session.received)  # of QoS 2, published before a crash: they are in the log

@@ -144,6 +144,7 @@ def cluster(folder, *, routers=("r1", "r2"), edges=("a", "b"), servers=1, networ
             for one in whole.members.values():
                 one.wait()
             until(whole.joined)
+            until(lambda: whole.leader, within_s=120.0)  # who makes machine code for that first, if it is not there yet
             yield whole
         finally:
             for one in whole.members.values():

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import paho.mqtt.client as paho
+from paho.mqtt.client import mqtt_ms_resend_pubrel, mqtt_ms_wait_for_pubcomp
 
 from live.wan import HOME
 
@@ -123,13 +124,26 @@ class Epochs:
         return sum(len(epochs) - 1 for epochs in seen.values())
 
 
+class _Paho(paho.Client):
+    """paho without a mistake of its 2.2: a message of QoS 2 whose PUBREL was sent is published again if the second
+    attempt to connect fails, which is for the broker a new one."""
+
+    def _messages_reconnect_reset_out(self):
+        with self._out_message_mutex:
+            over = (mqtt_ms_wait_for_pubcomp, mqtt_ms_resend_pubrel)
+            released = [one for one in self._out_messages.values() if one.state in over]
+        super()._messages_reconnect_reset_out()
+        for one in released:
+            one.state = mqtt_ms_resend_pubrel
+
+
 class Stock:
     """A stock client at a site, whose session outlives its connections."""
 
     def __init__(self, history, name, edge):
         self.history, self.name = history, name
         self.place = getattr(edge, "place", HOME)
-        self.client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+        self.client = _Paho(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
         self.client.max_inflight_messages_set(1000)
         self.client.reconnect_delay_set(0.05, 0.2)
         self.client.connect_async("127.0.0.1", edge.port)
