@@ -87,15 +87,13 @@ class _OneLine(click.Group):
             click.echo(f"firelane: {' '.join(str(problem).split())}", err=True)
         except BrokenPipeError:
             sys.stderr.close()
-        except OSError as problem:
-            if "--debug" in sys.argv:
-                raise
-            click.echo(f"firelane: {problem.strerror or problem}; is there room for the output?", err=True)
         except Exception as bug:
             if "--debug" in sys.argv:
                 raise
-            what = " ".join(str(bug).split())
-            click.echo(f"firelane: a bug, sorry: {type(bug).__name__}: {what}; see it whole with --debug", err=True)
+            what = f"a bug, sorry: {type(bug).__name__}: {' '.join(str(bug).split())}; see it whole with --debug"
+            if isinstance(bug, OSError) and bug.strerror:  # a time that is over has none
+                what = f"{bug.strerror}; is there room for the output?"
+            click.echo(f"firelane: {what}", err=True)
         sys.exit(1)
 
 
