@@ -36,6 +36,7 @@ from firelane.overlay.stamp import StampError, stamped, taken_off
 
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
+TOGETHER_S = 0.05  # news of other edges that come within this are looked at together
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 LARGEST_BOOT = 2**63 - 1
@@ -73,6 +74,9 @@ class EdgeBroker:
         self._reported_at = 0.0
         self._rates_hz: dict[str, float] = {}
         self._others_known = asyncio.Event()
+        self._news: dict[str, KnownEdge | None] = {}  # of other edges, not yet looked at
+        self._learning: asyncio.TimerHandle | None = None
+        self._learnt_at = 0.0
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
         self._said = ""
@@ -100,6 +104,8 @@ class EdgeBroker:
         finally:
             self._group = None
             self._entered = False
+            if self._learning is not None:
+                self._learning.cancel()
             self._exchange.broker.neighbours = None
             self._local.leave()
 
@@ -144,18 +150,33 @@ class EdgeBroker:
     # ---- what is told by the registry
 
     def _edges_listener(self, changes: Changes[KnownEdge]) -> None:
-        new: set[str] = set()
-        for name, known in changes.items():
-            if name == self.name:
-                continue
-            new |= self._interest.change(name, None if known is None else edge_of(known))
-        if self._group is not None:
-            self._direct.edges_changed(self._interest.hurrying, self._group)
+        self._news.update(changes)
         if not self._others_known.is_set():
+            self._learn()
             self._others_known.set()
-            return
+        elif self._learning is None:
+            wait_s = self._learnt_at + TOGETHER_S - monotonic()
+            if wait_s <= 0:
+                self._others_changed()
+            else:  # many may change at once, and each look is at all of them
+                self._learning = asyncio.get_running_loop().call_later(wait_s, self._others_changed)
+
+    def _others_changed(self) -> None:
+        self._learning, self._learnt_at = None, monotonic()
+        new = self._learn()
         self._local.want(self._interest.filters(), new)
         self._do(self._sending.edges_changed(monotonic()))
+
+    def _learn(self) -> set[str]:
+        """Take the news of other edges in; returns what is wanted anew."""
+        new: set[str] = set()
+        for name, known in self._news.items():
+            if name != self.name:
+                new |= self._interest.change(name, None if known is None else edge_of(known))
+        self._news.clear()
+        if self._group is not None:
+            self._direct.edges_changed(self._interest.hurrying, self._group)
+        return new
 
     def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
         for name, known in changes.items():

@@ -32,7 +32,7 @@ class EdgeRecord:
         self._document = document
         self._above = (Create(path=self._path, data=written(document)),)
         self._filters: dict[str, Wanted] | None = None
-        self._leaves: dict[str, Declared] = {}
+        self._endpoints: dict[tuple[str, str], tuple[int, float | None]] = {}  # (side, topic) -> count, rate
         declarations.alone_below(self._path)
         self._declare(document)
         here = written(HereDocument(boot=document.boot))
@@ -62,19 +62,21 @@ class EdgeRecord:
 
     def endpoints(self, pub: Mapping[str, int], sub: Mapping[str, int], rates_hz: Mapping[str, float]) -> None:
         """How many clients publish and subscribe to which topics; only differences are written."""
-        leaves = {
-            f"{TOPICS}/{topic_segment(topic)}/{side}/{self._segment}": _leaf(
-                topic, side, count, rates_hz.get(topic) if side == PUB else None
-            )
+        now = {
+            (side, topic): (count, rates_hz.get(topic) if side == PUB else None)
             for side, counts in ((PUB, pub), (SUB, sub))
             for topic, count in counts.items()
             if count > 0
         }
-        for path in self._leaves.keys() - leaves.keys():
-            self._declarations.declare(path, None)
-        for path, leaf in leaves.items():
-            self._declarations.declare(path, leaf)
-        self._leaves = leaves
+        for side, topic in self._endpoints.keys() - now.keys():
+            self._declarations.declare(self._leaf_path(side, topic), None)
+        for (side, topic), told in now.items():
+            if self._endpoints.get((side, topic)) != told:
+                self._declarations.declare(self._leaf_path(side, topic), _leaf(topic, side, *told))
+        self._endpoints = now
+
+    def _leaf_path(self, side: str, topic: str) -> str:
+        return f"{TOPICS}/{topic_segment(topic)}/{side}/{self._segment}"
 
     def leave(self, *, keep: bool) -> None:
         """It is away; without `keep` nobody need keep anything for it."""
