@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import uvloop
 from firelane.control import Archive, Control, controlling, following
 from firelane.errors import FirelaneError, first_of
 from firelane.exchange.run import Exchange, running
+from firelane.garbage import searched_rarely
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 
@@ -29,9 +29,6 @@ FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "overlay", "sy
 
 # How long the event loop may keep the log's thread from running: Python's 5 ms would be most of a commit's time.
 SWITCH_S = 0.0002
-
-# New objects before Python looks for cycles. There are hardly any, and it holds everybody up while it looks.
-COLLECT_AFTER = 50_000
 
 
 def _do_without_pandas() -> None:
@@ -67,7 +64,6 @@ def serve(
     with `join` it joins others."""
     _do_without_pandas()
     sys.setswitchinterval(SWITCH_S)
-    gc.set_threshold(COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(load, host, mqtt_port, http_port, data_dir, plan, join, ready, complain))
@@ -115,7 +111,7 @@ async def _serve(
 
             web = serving(make_app(exchange, control, joined), host, http_port)
             exchange.addresses["http"] = await stack.enter_async_context(web)
-        gc.freeze()  # what is here by now stays
+        await stack.enter_async_context(searched_rarely())
         ready(ready_line(exchange, data_dir))
         await stop.wait()
 

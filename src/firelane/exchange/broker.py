@@ -477,6 +477,7 @@ class Broker:
         del self.by_number[session.number]
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
+        session.let_go()
 
     def connected(self, connection: Connection) -> None:
         """A client was let in."""

@@ -23,7 +23,7 @@ _OWN_WAY = ("$SYS", "$firelane", "$overlay", "$sense")
 
 
 class Copy:
-    """What one session gets of a topic; `own` replaces it for what the session published itself.
+    """What one session gets of a topic; where it is not all `local`, `own` replaces it for what it published itself.
 
     Of several matching subscriptions the one with the best class carries it, dropped as seldom as any of them; but as
     long as a message of the topic waits in another lane, also of a former subscription, that one goes on, or messages
@@ -33,11 +33,12 @@ class Copy:
     __slots__ = (
         "_former",
         "_lanes",
+        "_not_local",
         "_topic",
         "identifiers",
         "lane",
+        "local",
         "others",
-        "own",
         "plain",
         "qos",
         "retain_as_published",
@@ -61,15 +62,19 @@ class Copy:
         foreign = [one for one in matching if not one.no_local]
         if len(matching) > 1 or former:
             session.overlap()
-        self.own: Copy | None = self
-        if len(foreign) < len(matching):
-            self.own = Copy(session, foreign, topic, former) if foreign else None
+        self.local = len(foreign) == len(matching)
+        self._not_local = Copy(session, foreign, topic, former) if foreign and not self.local else None
         self.choose()
 
     @property
     def lanes(self) -> list[Lane]:
         """Of all its subscriptions."""
         return self._lanes
+
+    @property
+    def own(self) -> Copy | None:
+        """What the session gets of what it published itself."""
+        return self if self.local else self._not_local
 
     def choose(self) -> None:
         """Look anew at how its lanes are treated."""
@@ -79,10 +84,10 @@ class Copy:
             self.threshold = min(one.threshold for one in self._lanes)
         else:
             self.others, self.threshold = (), self.lane.threshold
-        if self.own is not None and self.own is not self:
-            self.own.choose()
+        if self._not_local is not None:
+            self._not_local.choose()
         # A copy without anything of its own may share its bytes with others, and is not to be dropped.
-        self.simple = not (self.identifiers or self.others or self.threshold) and self.own is self
+        self.simple = not (self.identifiers or self.others or self.threshold) and self.local
         link = self.session.link
         self.plain = self.simple and not (link is not None and link.paced)
 

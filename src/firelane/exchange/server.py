@@ -84,14 +84,16 @@ class Server:
         return int(transport.get_extra_info("sockname")[1])
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then let everybody go in order."""
+        """Serve until `stop` is set, then let everybody go in order; also if something has failed."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             beside = [group.create_task(one) for one in (self._tick(), self._measure(), self._clean())]
-            await stop.wait()
-            for task in beside:
-                task.cancel()
-            await self._close()
+            try:
+                await stop.wait()
+            finally:
+                for task in beside:
+                    task.cancel()
+                await self._close()
 
     def settle(self) -> None:
         """Write what the last event made ready, check passwords that came, hand the log what was written down."""
@@ -99,7 +101,10 @@ class Server:
         outboxes = broker.outboxes
         while outboxes.dirty:
             for connection in broker.take_dirty():
-                driver = cast(Conduit, connection.driver)
+                driver = cast(Conduit | None, connection.driver)
+                if driver is None:  # an answer to somebody who is gone
+                    broker.take_output(connection)
+                    continue
                 session = connection.session
                 if session is not None and session.link is not driver.link:
                     driver.sit_on(session.link)
@@ -336,6 +341,7 @@ class Driver(asyncio.Protocol):
         server.forget(self)
         server.broker.closed(self.connection, monotonic())
         server.settle()
+        self.connection.driver = None  # they hold each other
 
     def write(self, data: bytes) -> None:
         """Bytes to the client."""

@@ -119,6 +119,11 @@ class Session:
         self.expiry_s = expiry_s
         self.durable = expiry_s > 0
 
+    def let_go(self) -> None:
+        """It is over: it and its lanes no longer hold each other."""
+        for lanes in (self.lanes, self.carriers, self.blocked, self.replaying):
+            lanes.clear()
+
     def lane(self, topic_filter: str) -> Lane:
         """The lane of a filter, made if there is none yet."""
         lane = self.lanes.get(topic_filter)
