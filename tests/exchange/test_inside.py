@@ -125,3 +125,45 @@ def test_a_session_that_does_not_last_ends_with_it(tmp_path):
                 assert (OVERLAY in served.broker.sessions) is lasts
 
     asyncio.run(main())
+
+
+def test_a_message_overtakes_nothing_that_waits_for_the_disk(tmp_path):
+    async def main():
+        async with exchange(tmp_path) as served, Client(served.addresses["mqtt"]) as ann:
+            one, heard = Insider(served), []
+            await ann.subscribe("b", lambda topic, payload: heard.append(payload))
+            connection, said = one.inside.connection, [b"kept", b"plain", b"last"]
+            connection.stalled_until = float("inf")
+            one.inside.say(Publish(topic="b", payload=b"kept", qos=1, packet_id=7))
+            one.inside.say(Publish(topic="b", payload=b"plain"))
+            assert served.broker.counts.publish_received == 0
+            connection.stalled_until = 0.0
+            one.inside.say(Publish(topic="b", payload=b"last"))
+            async with asyncio.timeout(5):
+                while len(heard) < len(said):
+                    await asyncio.sleep(0.01)
+            assert heard == said
+
+    asyncio.run(main())
+
+
+def test_what_it_publishes_has_all_its_properties_also_past_the_bytes(tmp_path):
+    async def main():
+        async with exchange(tmp_path) as served:
+            one, got = Insider(served), []
+            other = Inside(served.server, f"{OVERLAY}-2", got.append)
+            other.enter()
+            other.say(wish("b"))
+            said = {"user_property": [("unit", "K")], "content_type": "text", "message_expiry_interval": 60}
+            one.inside.say(Publish(topic="b", payload=b"x", properties=said))
+            async with asyncio.timeout(5):
+                while not (found := [packet for packet in got if isinstance(packet, Publish)]):
+                    await asyncio.sleep(0.01)
+            properties = found[0].properties
+            assert properties["user_property"][0] == ("unit", "K")
+            assert {name: properties[name] for name in ("content_type", "message_expiry_interval")} == {
+                "content_type": "text",
+                "message_expiry_interval": 60,
+            }
+
+    asyncio.run(main())

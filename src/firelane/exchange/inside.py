@@ -14,11 +14,12 @@ from firelane.exchange import connecting
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import Connection, Phase
 from firelane.exchange.link import Link
+from firelane.exchange.publishing import accept
 from firelane.exchange.server import Server
 from firelane.exchange.session import Session
 from firelane.mqtt.decode import packets
 from firelane.mqtt.encode import encode
-from firelane.mqtt.packets import V5, Connect, Packet
+from firelane.mqtt.packets import V5, Connect, Packet, Publish
 
 
 class Inside:
@@ -47,6 +48,7 @@ class Inside:
         self._got, self._over = got, over
         self._came: list[bytes] = []
         self._gone = True  # until it has entered
+        self._unsettled = False  # something was said this turn
 
     @property
     def session(self) -> Session:
@@ -70,10 +72,28 @@ class Inside:
         server.settle()
 
     def say(self, *said: Packet) -> None:
-        """Packets to the broker; what they have it write down is written at once."""
-        if not self._gone and self.connection.phase is Phase.OPEN:
-            self._server.broker.received(self.connection, b"".join(encode(one, V5) for one in said), monotonic())
-            self._server.settle()
+        """Packets to the broker; what they have it write down is written together, with all that is said this turn."""
+        connection, broker = self.connection, self._server.broker
+        if self._gone or connection.phase is not Phase.OPEN:
+            return
+        first = said[0]
+        if len(said) == 1 and isinstance(first, Publish) and self._is_plain(first):
+            topic = first.topic.encode()
+            accept(broker, connection, topic, first.payload, 0, False, 0, first.properties, monotonic())
+        else:
+            broker.received(connection, b"".join(encode(one, V5) for one in said), monotonic())
+        if not self._unsettled:
+            self._unsettled = True
+            self._server.later(self._settle)
+
+    def _is_plain(self, message: Publish) -> bool:
+        """Whether a message may go past the bytes: nothing waits that it would overtake, and nothing need wait."""
+        connection = self.connection
+        return not (message.qos or message.retain or connection.stalled_until or connection.partial is not None)
+
+    def _settle(self) -> None:
+        self._unsettled = False
+        self._server.settle()
 
     def leave(self) -> None:
         """Go; the session stays."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NEVER = math.inf
 _START = struct.Struct(">BBH")  # of a short PUBLISH: first byte, length, and the length of the topic
 NUMBER = "firelane-number"  # the user property of a copy that says which message it is of
+_NUMBER = b"\x26" + two_bytes(len(NUMBER)) + NUMBER.encode()  # a user property up to its value
 _FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 
 
@@ -112,7 +113,8 @@ class Message:
 
 def number_property(sequence: int) -> bytes:
     """What says which message a copy is of, encoded."""
-    return without_length(write_properties({"user_property": [(NUMBER, str(sequence))]}))
+    digits = b"%d" % sequence
+    return _NUMBER + two_bytes(len(digits)) + digits
 
 
 class SampledMessage(Message):
