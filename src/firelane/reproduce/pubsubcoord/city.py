@@ -110,7 +110,7 @@ class Watcher:
         for name, state in known.items():
             if state.assignment is not None and state.assignment.router is not None:
                 self.placement[name] = state.assignment.router
-            self.rates_hz[name] = state.rate_hz
+            self.rates_hz[name] = state.rate_hz or 0.0
         moved = {name: self.placement[name] for name in before if self.placement[name] != before[name]}
         if moved:
             now = time.monotonic()
