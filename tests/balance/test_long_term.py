@@ -55,8 +55,8 @@ def test_every_period_is_placed_for_itself(load, brokers, data):
 @given(some_loads(), st.integers(1, 4), st.data())
 def test_there_are_no_more_reconfigurations_than_asked_for(load, brokers, data):
     limit = data.draw(st.integers(0, len(load) - 1))
-    for method in (long_term, long_term_causal):
-        placed = method(load, brokers, periods(len(load), limit))
+    begin = periods(len(load), limit)
+    for placed in (long_term(load, brokers, begin), long_term_causal(load, free(load.shape[1]), brokers, begin)):
         assert score(load, placed, free(load.shape[1]), brokers).summary()["reconfigurations"] <= limit
 
 
@@ -68,12 +68,25 @@ def test_knowing_the_period_beats_the_first_step_when_topics_take_turns():
 
 def test_the_causal_form_places_a_period_by_the_one_before():
     load = np.array([[4.0, 3, 2, 1], [4, 3, 2, 1], [1, 1, 1, 9], [1, 1, 1, 9]])
-    placed = long_term_causal(load, 2, periods(4, 1))
+    placed = long_term_causal(load, free(4), 2, periods(4, 1))
     assert placed[2].tolist() == as_printed(load[:2], 2).tolist()
 
 
 def test_a_topic_that_comes_goes_where_the_last_step_had_the_least_load():
     load = np.array([[4.0, 3, 0, 0], [4, 3, 5, 1], [4, 3, 5, 1]])
-    placed = long_term_causal(load, 2, periods(3, 0))
+    placed = long_term_causal(load, free(4), 2, periods(3, 0))
     # Unknown, both count as 3.5: the first joins 3, the second 4.
     assert placed.tolist() == [[0, 1, NOWHERE, NOWHERE], [0, 1, 1, 0], [0, 1, 1, 0]]
+
+
+def test_topics_that_come_when_there_was_nothing_are_spread():
+    load = np.array([[0.0, 0, 0, 0], [4, 3, 5, 1]])
+    assert long_term_causal(load, free(4), 2, periods(2, 0))[1].tolist() == [0, 1, 0, 1]
+
+
+def test_in_the_first_period_topics_stay_where_they_are_also_if_they_are_silent_at_first():
+    load = np.array([[4.0, 3, 0, 2], [4, 3, 2, 2], [4, 3, 2, 2], [4, 3, 2, 2]])
+    start = np.array([1, 1, 1, NOWHERE])
+    placed = long_term_causal(load, start, 2, periods(4, 1))
+    assert placed[:2].tolist() == [[1, 1, 1, 0]] * 2  # what is nowhere goes where least is carried
+    assert placed[2].tolist() == as_printed(load[:2], 2).tolist()

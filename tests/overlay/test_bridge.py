@@ -311,8 +311,15 @@ def test_endpoints_that_are_no_clients_count_and_do_not_linger(tmp_path):
                 await asyncio.sleep(0.05)
             edge.declare_endpoints({"t": 3, "u": 2}, {"v": 4})
             assert edge._local.endpoints()[:2] == ({"t": 3, "u": 2}, {"v": 4})
+            rates = edge._local.endpoints()[2]
+            assert rates["t"] > 0
+            assert "u" not in rates  # nothing has been written yet, so how often is not known
             edge.declare_endpoints({"t": 0}, {})  # they have gone, though messages came a moment ago
             assert edge._local.endpoints()[:2] == ({}, {})
+            edge.declare_endpoints({"t": 3, "u": 2}, {})
+            for _ in range(100):
+                rates = edge._local.endpoints()[2]  # what was written is longer and longer ago
+            assert rates == {"t": 0.0}
 
     run(main)
 

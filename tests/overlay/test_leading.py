@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
@@ -79,6 +80,48 @@ def test_new_topics_are_assigned_together_after_a_short_time():
     assert assigned(actions) == {"a": "x", "b": "y", "c": "x"}
     assert why(actions) == ["3 new topics: each to the router with the least load, the largest first"]
     assert actions[-1] == WakeAt(at_s=10.0)
+
+
+unmeasured = pytest.mark.parametrize("loads", [{}, dict.fromkeys((f"t{number:02}" for number in range(60)), 0.0)])
+
+
+def counts(homes):
+    return sorted(Counter(homes.values()).values())
+
+
+@unmeasured
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_many_new_topics_of_which_no_load_is_known_are_spread_evenly(strategy, loads):
+    names = sorted(f"t{number:02}" for number in range(60))
+    one, _ = leader(names=("x", "y", "z"), strategy=strategy)
+    one.handle(Tick(now_s=10.0))  # a step in which there was nothing
+    one.handle(TopicsChanged(now_s=11.0, topics={name: topic() for name in names[:30]}))
+    one.handle(LoadsReported(now_s=11.0, loads={name: load for name, load in loads.items() if name < "t30"}))
+    homes = assigned(one.handle(Tick(now_s=11.2)))
+    assert counts(homes) == [10, 10, 10]
+    for now_s, name in enumerate(names[30:], 1):  # one at a time, all between two steps
+        one.handle(TopicsChanged(now_s=12.0 + 0.2 * now_s, topics={name: topic()}))
+        one.handle(LoadsReported(now_s=12.0 + 0.2 * now_s, loads={name: 0.0} if loads else {}))
+        homes |= assigned(one.handle(Tick(now_s=12.11 + 0.2 * now_s)))
+    assert counts(homes) == [20, 20, 20]
+
+
+@unmeasured
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_new_leader_spreads_topics_of_which_no_load_is_known(strategy, loads):
+    here = {f"t{number:02}": topic(home="x" if number < 12 else None) for number in range(60)}
+    _, actions = leader(here, ("x", "y", "z"), loads, strategy=strategy)
+    homes = {**dict.fromkeys((name for name in here if name < "t12"), "x"), **assigned(actions)}
+    assert counts(homes) == [20, 20, 20]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_topics_nobody_has_measured_are_spread_beside_others_that_are(strategy):
+    here = {f"a{number}": topic(home="xyz"[number % 3]) for number in range(6)}
+    one, _ = leader(here, ("x", "y", "z"), {**dict.fromkeys(here, 5.0), "a0": 4.0}, strategy=strategy)
+    one.handle(Tick(now_s=10.0))
+    one.handle(TopicsChanged(now_s=11.0, topics={f"b{number:02}": topic() for number in range(30)}))
+    assert counts(assigned(one.handle(Tick(now_s=11.2)))) == [10, 10, 10]
 
 
 def test_where_there_are_many_topics_new_ones_wait_longer_as_deciding_takes_longer():

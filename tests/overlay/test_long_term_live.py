@@ -85,3 +85,17 @@ def test_a_topic_that_was_away_for_a_while_comes_back_to_where_it_belongs():
     strategy.step(away, 10)
     back = cluster(LOADS, [0, NOWHERE, 1, 0], past=[LOADS, LOADS, np.array([9.0, 0, 3, 2])])
     assert strategy.place(back).new == {"t01": "r1"}
+
+
+def test_new_topics_beside_nothing_fill_routers_by_their_capacity():
+    strategy = LongTerm(period_steps=100, least_gain=0.05)
+    one = cluster([1, 50, 7, 3, 9, 2], past=[[0] * 6], capacity=(2, 1))
+    place = after(one, strategy.place(one))
+    assert np.bincount(place).tolist() == [4, 2]
+
+
+def test_what_was_placed_since_the_last_step_counts_for_what_comes_next():
+    strategy = LongTerm(period_steps=100, least_gain=0.05)
+    one = cluster([5, 6, 4, 2, 3], [0, 1, 0, NOWHERE, NOWHERE], past=[[5, 6, 0, 0, 0]])
+    # 5 + 4 and 6: as average topics, of 5, one goes to r1 and, as the first of equals, one to r0.
+    assert strategy.place(one).new == {"t03": "r1", "t04": "r0"}

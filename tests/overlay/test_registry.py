@@ -89,6 +89,8 @@ def test_endpoints_become_topics_and_differences_are_written(place):
             await north.settled()
             assert north.operations == before + 2, "one is changed and one deleted"
             await until(lambda: topics.known["a/b"].pub["north"] == 3)
+            north.endpoints({"a/b": 3}, {})
+            await until(lambda: topics.known["a/b"].rate_hz is None)  # nobody says how often
             await until(lambda: "only" not in topics.known or not topics.known["only"].pub)
 
     run(story())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,35 @@ def test_a_leader_assigns_more_than_one_batch(tmp_path):
                 await sites.close()
 
     asyncio.run(story())
+
+
+def test_a_leader_knows_which_topics_nobody_has_measured(tmp_path):
+    """Four of 9 messages a second are on r1 and r2 alike; then twenty come whose rates are not known, or are 0."""
+
+    async def story(rates):
+        address = f"memory://unmeasured-{len(rates)}"
+        sites = Sites(tmp_path / str(len(rates)), address)
+        async with Registry(parse_registry(address)) as west, Registry(parse_registry(address)) as east:
+            for name in ("r1", "r2"):
+                await sites.start("router", name)
+            try:
+                topics, old = {}, dict.fromkeys("abcd", 1)
+                new = {f"zone/{number:02}": 1 for number in range(20)}
+                west.announce_edge("west", 1)
+                east.announce_edge("east", 2)
+                west.on_topics(topics.update)
+                west.endpoints(old, {}, dict.fromkeys(old, 9.0) | {"a": 8.0})
+                east.endpoints({}, old | new)
+                await until(lambda: all(one in topics and topics[one].assignment for one in old))
+                west.endpoints(old | new, {}, dict.fromkeys(old, 9.0) | {"a": 8.0} | rates)
+                await until(lambda: all(one in topics and topics[one].assignment for one in new))
+                return sorted(Counter(topics[one].assignment.router for one in new).values())
+            finally:
+                await sites.close()
+
+    assert asyncio.run(story({})) == [10, 10]  # each as an average topic
+    # Measured, and silent: next to nothing, where least is carried.
+    assert asyncio.run(story({f"zone/{number:02}": 0.0 for number in range(20)})) == [20]
 
 
 def test_a_router_campaigns_when_its_strategy_has_machine_code(tmp_path, monkeypatch):

@@ -59,7 +59,10 @@ METHODS: dict[str, Method] = {
     ),
     "long-term-causal": Method(
         defaults={"reconfigurations": 0},
-        decide=lambda load, s: (long_term_causal(load, s.brokers, periods(len(load), s.reconfigurations)), None),
+        decide=lambda load, s: (
+            long_term_causal(load, s.start, s.brokers, periods(len(load), s.reconfigurations)),
+            None,
+        ),
     ),
     "threshold": Method(
         defaults={"threshold": "10 %"},

@@ -89,7 +89,10 @@ class Local:
         return found
 
     def endpoints(self) -> tuple[dict[str, int], dict[str, int], dict[str, float]]:
-        """How many publish and subscribe to which topics (no wildcards), and how often is published."""
+        """How many publish and subscribe to which topics (no wildcards), and how often is published.
+
+        A DDS endpoint that has not yet written anything has no rate; one that has fallen silent has 0.
+        """
         subscribers: Counter[str] = Counter()
         for session in self._exchange.broker.sessions.values():
             if is_served(session.client_id):
@@ -97,7 +100,8 @@ class Local:
                     if not one.topics.startswith("$") and "+" not in one.topics and "#" not in one.topics:
                         subscribers[one.topics] += 1
         traffic = self._exchange.broker.routes.traffic
-        shares = self._origins.local_shares(traffic.totals())
+        totals = dict(traffic.totals())
+        shares = self._origins.local_shares(totals.items())
         seen = traffic.known(time.monotonic())
         rates = {
             one.name: round(one.rate_hz * shares[one.name], 3)
@@ -105,6 +109,7 @@ class Local:
             if not one.name.startswith("$") and shares.get(one.name)
         }
         publishers = dict.fromkeys(rates, 1) | self.writers
+        rates = {one: 0.0 for one in self.writers if one in totals and one not in shares} | rates
         return {one: count for one, count in publishers.items() if count}, dict(subscribers) | self.readers, rates
 
     def want(self, filters: Mapping[str, Wish], again: set[str]) -> None:

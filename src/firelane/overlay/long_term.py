@@ -13,7 +13,7 @@ import numpy as np
 
 from firelane.arrays import Ints
 from firelane.balance.greedy import NOWHERE, by_load, place_new_beside
-from firelane.balance.long_term import by_totals, place_unknown
+from firelane.balance.long_term import average, by_totals, place_unknown
 from firelane.overlay.cluster import EMPTIEST, Cluster, Decision, decision
 
 AVERAGE = "each as an average topic, to the router that had the least load"
@@ -74,8 +74,10 @@ class LongTerm:
         place_new_beside(standing, load, by_load(load), placed, np.empty_like(standing))
         target = np.where(target == NOWHERE, placed, target)
         if len(cluster.past):
-            before = np.where(target == NOWHERE, 0.0, cluster.past[-1])
-            place_unknown(cluster.now, before, target, cluster.standing(before))
+            since = cluster.there & (cluster.place != NOWHERE) & (cluster.past[-1] == 0)
+            before = np.where(target == NOWHERE, 0.0, np.where(since, cluster.now, cluster.past[-1]))
+            whole = np.where(cluster.there & (target == NOWHERE), average(before), before)
+            place_unknown(cluster.now, before, target, cluster.standing(whole))
         pairs = zip(cluster.topics, target.tolist(), strict=True)
         self._target = {topic: cluster.routers[j] for topic, j in pairs if j != NOWHERE}
         return target

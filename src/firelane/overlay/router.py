@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -130,9 +130,8 @@ class RoutingBroker:
             else:
                 self._topics[name] = state
         topics = {name: None if state is None else self._topic(name, state) for name, state in changes.items()}
-        loads = {name: state.rate_hz for name, state in changes.items() if state is not None}
         self._handle(TopicsChanged(now_s=now, topics=topics))
-        self._handle(LoadsReported(now_s=now, loads=loads))
+        self._handle(LoadsReported(now_s=now, loads=loads_of(changes)))
 
     def _edges_listener(self, changes: Changes[KnownEdge]) -> None:
         """Filters with wildcards are not among a topic's own subscribers, but with their edges."""
@@ -196,6 +195,11 @@ class RoutingBroker:
             if abs(load.messages_hz - self._load.messages_hz) > NOTABLE * max(1.0, self._load.messages_hz):
                 self._load = load
                 self.registry.report(load, len(self._exchange.broker.routes.known))
+
+
+def loads_of(topics: Mapping[str, TopicState | None]) -> dict[str, float]:
+    """What is known of topics' loads; one that no edge has measured yet is left out."""
+    return {name: one.rate_hz for name, one in topics.items() if one is not None and one.rate_hz is not None}
 
 
 def topic_of(name: str, state: TopicState, interest: Interest) -> Topic:

@@ -9,7 +9,7 @@ from firelane.overlay.leader_events import Elected, LoadsReported, Router, Route
 from firelane.overlay.leading import Leader, Leading
 from firelane.overlay.owner import owner
 from firelane.overlay.registry import Status
-from firelane.overlay.router import topic_of
+from firelane.overlay.router import loads_of, topic_of
 from firelane.scenario.plan import Plan
 
 MOST_TOPICS = 1000  # shown
@@ -68,7 +68,7 @@ def dry_run(status: Status, leading: Leading) -> Plan:
     leader.handle(
         TopicsChanged(now_s=0.0, topics={name: topic_of(name, one, interest) for name, one in status.topics.items()})
     )
-    leader.handle(LoadsReported(now_s=0.0, loads={name: one.rate_hz for name, one in status.topics.items()}))
+    leader.handle(LoadsReported(now_s=0.0, loads=loads_of(status.topics)))
     leader.handle(Elected(now_s=0.0, epoch=max(1, status.epoch)))
     return leader.plan()
 

@@ -50,11 +50,14 @@ class KnownRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """How many clients publish and subscribe at which edges, how often they send together, and who routes it."""
+    """How many clients publish and subscribe at which edges, how often they send together, and who routes it.
+
+    The rate is that of the edges which have said it, None if none has.
+    """
 
     pub: Mapping[str, int] = field(default_factory=dict)
     sub: Mapping[str, int] = field(default_factory=dict)
-    rate_hz: float = 0.0
+    rate_hz: float | None = None
     assignment: Assignment | None = None
 
 
@@ -130,10 +133,11 @@ def topic_state(_: str, group: Group) -> TopicState | None:
     if not group:
         return None
     pub, sub = _endpoints(group, PUB), _endpoints(group, SUB)
+    rates_hz = [one.rate_hz for one in pub.values() if one.rate_hz is not None]
     return TopicState(
         pub={edge: one.count for edge, one in pub.items()},
         sub={edge: one.count for edge, one in sub.items()},
-        rate_hz=sum((one.rate_hz or 0.0 for one in pub.values()), 0.0),
+        rate_hz=sum(rates_hz) if rates_hz else None,
         assignment=assignment(group.get("")),
     )
 

@@ -31,15 +31,16 @@ from firelane.reproduce.pubsubcoord.city import (
     drained,
     rates,
 )
+from firelane.reproduce.pubsubcoord.foreseen import PERIOD_STEPS, THRESHOLD, Played, foreseen
 from firelane.reproduce.pubsubcoord.members import Planned
 from firelane.reproduce.pubsubcoord.wan import Network, network
 from firelane.reproduce.relay import Wan
 
 Results = dict[str, Any]
 BOUNDED, LONG_TERM = "bounded-moves", "long-term"
-PERIOD_STEPS = 30  # of a leader, for long-term
-THRESHOLD = "5 %"
 ASSIGNED_S = 30.0
+TOGETHER_S = 0.3  # between parts of the news of one step
+NEWS_S = 0.1  # from a decision until it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +115,26 @@ async def _played(
 ) -> Results:
     watcher, subscriber, publisher = Watcher(registry), Subscriber(), Publisher(source, loads.topics)
     await target.subscribe("zone/#", subscriber.got, qos=1)
-    publisher.set(loads.load[0])  # the first placement is by this; then the city is played
-    loads = replace(loads, times_s=loads.times_s[1:], load=loads.load[1:])
+    publisher.set(loads.load[0])  # until everybody knows it; then the city is played
+    city = replace(loads, times_s=loads.times_s[1:], load=loads.load[1:])
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(publisher.run())
+        task, began_s = group.create_task(publisher.run()), time.monotonic()
         await _assigned(watcher, loads.topics)
+        assigned_s = time.monotonic()
+        await asyncio.sleep(effort.hold_s)
         begun, watcher.batches[:] = dict(publisher.sent), []
-        start, steps = dict(watcher.placement), []
-        for row in loads.load:
+        start, steps = _numbers(watcher.placement, loads.topics, effort.routers), []
+        played = Played(
+            loads=loads,
+            warm_s=time.monotonic() - began_s,
+            led_s=time.monotonic() - assigned_s,
+            hold_s=effort.hold_s,
+            step_s=effort.step_s,
+            routers=effort.routers,
+            start=np.array(start),
+            settings=_settings(effort, strategy),
+        )
+        for row in city.load:
             publisher.set(row)
             steps.append(await _step(net, watcher, effort))
         task.cancel()
@@ -129,8 +142,9 @@ async def _played(
     return {
         "messages": sum(publisher.sent.values()) - sum(begun.values()),
         **subscriber.verdict(publisher.sent, begun),
-        **_outcome(loads, start, steps, effort),
-        **_foretold(loads, start, watcher, effort, strategy),
+        **_outcome(city, start, steps, effort),
+        **_moved(loads.topics, watcher, effort, strategy),
+        **await asyncio.to_thread(foreseen, played),
     }
 
 
@@ -162,12 +176,11 @@ def difference_hz(load: Floats, place: Sequence[int], routers: int) -> float:
     return float(carried.max() - carried.min())
 
 
-def _outcome(loads: Loads, start: dict[str, str], steps: list[Results], effort: CityEffort) -> Results:
+def _outcome(loads: Loads, start: list[int], steps: list[Results], effort: CityEffort) -> Results:
     """Load differences of every step: by what was published, as routers counted it, and had nothing ever been moved or
     assigned."""
     routers, topics = effort.routers, loads.topics
     hashed = [_names(routers).index(owner(topic, None, set(_names(routers))) or "") for topic in topics]
-    still = _numbers(start, topics, routers)
     pairs = list(zip(loads.load, steps, strict=True))
     return {
         "topics": len(topics),
@@ -184,38 +197,54 @@ def _outcome(loads: Loads, start: dict[str, str], steps: list[Results], effort: 
         "counted_hz": [sum(one["carried_hz"]) for one in steps],
         "published_hz": loads.load.sum(axis=1).tolist(),
         "hashed_difference_hz": [difference_hz(row, hashed, routers) for row in loads.load],
-        "still_difference_hz": [difference_hz(row, still, routers) for row in loads.load],
+        "still_difference_hz": [difference_hz(row, start, routers) for row in loads.load],
     }
 
 
-def _foretold(loads: Loads, start: dict[str, str], watcher: Watcher, effort: CityEffort, strategy: str) -> Results:
-    """What `firelane balance` says of the city from the same start, and of each step that moved something."""
-    moves = sum(len(batch["moved"]) for batch in watcher.batches)
-    found: Results = {"moves": moves, "batches": [len(batch["moved"]) for batch in watcher.batches]}
-    current = {topic: f"broker-{one + 1}" for topic, one in zip(
-        loads.topics, _numbers(start, loads.topics, effort.routers), strict=True)}  # fmt: skip
+def _settings(effort: CityEffort, strategy: str) -> Results:
+    """The strategy, as `firelane balance` calls it."""
     if strategy == BOUNDED:
-        predicted = balance(
-            loads, brokers=effort.routers, method=BOUNDED, threshold=THRESHOLD, max_moves=effort.moves, current=current
-        )
-        again = [_again(loads.topics, batch, effort) for batch in watcher.batches]
-        found |= {"as_balance_says": sum(again)}
-    else:
-        periods = max(1, round(effort.steps * effort.leader_steps / PERIOD_STEPS))
-        predicted = balance(loads, brokers=effort.routers, method="long-term-causal", reconfigurations=periods - 1)
-    return found | {
-        "predicted_moves": int(predicted.score.switches.sum()),
-        "predicted_difference_hz": predicted.score.difference.tolist(),
+        return {"method": BOUNDED, "threshold": THRESHOLD, "max_moves": effort.moves}
+    return {"method": "long-term-causal"}
+
+
+def _moved(topics: tuple[str, ...], watcher: Watcher, effort: CityEffort, strategy: str) -> Results:
+    """What was moved, and how often that is what `firelane balance` says at that moment."""
+    again = _again if strategy == BOUNDED else _anew
+    batches = _together(watcher.batches)
+    return {
+        "moves": sum(len(batch["moved"]) for batch in batches),
+        "batches": [len(batch["moved"]) for batch in batches],
+        "as_balance_says": sum(again(topics, batch, watcher, effort) for batch in batches),
     }
 
 
-def _again(topics: tuple[str, ...], batch: Results, effort: CityEffort) -> bool:
+def _together(batches: list[Results]) -> list[Results]:
+    """Moves of one step, the news of which may come in parts."""
+    found: list[Results] = []
+    for batch in batches:
+        if found and batch["at_s"] - found[-1]["at_s"] < TOGETHER_S:
+            found[-1] = {**found[-1], "moved": found[-1]["moved"] | batch["moved"]}
+        else:
+            found.append(batch)
+    return found
+
+
+def _again(topics: tuple[str, ...], batch: Results, watcher: Watcher, effort: CityEffort) -> bool:
     """Does `firelane balance` move the same topics to the same routers, told what the registry said at that moment?"""
     load = np.array([[batch["rates_hz"][topic] for topic in topics]])
     one = Loads(topics=topics, times_s=np.zeros(1, np.int64), load=load)
     current = {topic: batch["before"][topic].replace("router-", "broker-") for topic in topics}
-    said = balance(
-        one, brokers=effort.routers, method=BOUNDED, threshold=THRESHOLD, max_moves=effort.moves, current=current
-    )
+    said = balance(one, brokers=effort.routers, current=current, **_settings(effort, BOUNDED))
     moved = {move.topic: move.target.replace("broker-", "router-") for move in said.moves}
     return bool(moved == batch["moved"])
+
+
+def _anew(topics: tuple[str, ...], batch: Results, watcher: Watcher, effort: CityEffort) -> bool:
+    """Does Algorithm 1 place the topics so, told what the registry said at the steps of the period that is over?"""
+    decided_s = batch["at_s"] - NEWS_S
+    steps = [watcher.rates_at(decided_s - effort.step_s * number) for number in range(PERIOD_STEPS, 0, -1)]
+    load = np.array([[rates_hz.get(topic, 0.0) for topic in topics] for rates_hz in steps])
+    period = Loads(topics=topics, times_s=np.arange(PERIOD_STEPS), load=load)
+    said = balance(period, brokers=effort.routers, method="long-term")
+    return bool(said.placed[-1].tolist() == _numbers(batch["before"] | batch["moved"], topics, effort.routers))

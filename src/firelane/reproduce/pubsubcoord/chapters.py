@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from firelane.reproduce.pubsubcoord.balancing import BOUNDED
 from firelane.reproduce.pubsubcoord.deadlines import MULTI, TABLE_1
 from firelane.reproduce.pubsubcoord.figures import ways
+from firelane.reproduce.pubsubcoord.foreseen import PERIOD_STEPS
 from firelane.reproduce.wording import paragraphs, percent, seconds, table
 
 Results = dict[str, Any]
@@ -181,25 +181,29 @@ def balancing_chapter(runs: list[Results]) -> str:
     rows = [
         [
             run["strategy"],
-            *(percent(float(np.mean(run[name])) / run["mean_router_hz"], decimals=1) for name in (
-                "counted_difference_hz", "predicted_difference_hz", "still_difference_hz", "hashed_difference_hz")),
+            _difference(run, "counted"),
+            f"{_difference(run, 'predicted')} ({_among(run)})",
+            *(_difference(run, name) for name in ("exact", "still", "hashed")),
             str(run["moves"]),
-            str(run["predicted_moves"]),
-            _same(run),
+            f"{np.median(run['predicted_moves']):.0f} ({run['predicted_moves'][0]} to {run['predicted_moves'][-1]})",
+            str(run["exact_moves"]),
+            f"{run['as_balance_says']} of {len(run['batches'])}",
             f"{run['messages']:,}",
             f"{run['lost']}, {run['again']}, {run['disordered']}",
         ]
         for run in runs
-    ]  # fmt: skip
+    ]
     one = runs[0]
     columns = [
         "strategy",
         "live",
         "predicted",
+        "known exactly",
         "assigned once",
         "hashed",
         "moves",
         "predicted",
+        "known exactly",
         "steps as predicted",
         "messages",
         "lost, twice, disordered",
@@ -212,13 +216,26 @@ def balancing_chapter(runs: list[Results]) -> str:
         f"which the leader decides every {one['step_s']:g} s. Load differences are in % of what a router carries on "
         "average.",
         table(columns, rows),
-        "Live is what routers counted in the second half of each step. Predicted is what `firelane balance` makes of "
-        "the same loads, known at once and exactly, from the same start. A leader knows what edges have measured, ten "
-        "seconds late and to a twentieth. So each live step that moved something was also compared with what `firelane "
-        "balance` says of the loads in the registry at that moment: the same topics to the same routers.",
+        "Live is what routers counted in the second half of each step. Predicted is what `firelane balance` makes, "
+        "from the same start and at the leader's steps, of what a leader will know of the loads: edges measure over "
+        "some ten seconds, and tell what has changed by a twentieth. When they look and when the leader decides cannot "
+        f"be known beforehand; so there are {len(one['predicted_moves'])} predictions, for other moments each. This is "
+        "their mean, of moves the median, and in brackets the least and the most. Known exactly is the same had the "
+        "leader known all loads at once: what is between the two is the price of measuring, in a city that is played "
+        f"{one['minutes'] * 60 / one['hold_s']:.0f} times as fast as it lives.",
+        "Steps as predicted are those that moved something, and just what `firelane balance` says of the loads in the "
+        "registry at that moment, or over the period before: the same topics to the same routers. `long-term` places "
+        f"anew after {PERIOD_STEPS} steps of the leader; until then topics stay where they were put when they came. "
+        "Small differences in what is known then make another placement, and what that is worth later is chance: hence "
+        "its range.",
         "![Balancing](balancing.png)",
     )
 
 
-def _same(run: Results) -> str:
-    return f"{run['as_balance_says']} of {len(run['batches'])}" if run["strategy"] == BOUNDED else "-"
+def _difference(run: Results, name: str) -> str:
+    return percent(float(np.mean(run[f"{name}_difference_hz"])) / run["mean_router_hz"], decimals=1)
+
+
+def _among(run: Results) -> str:
+    shares = [one / run["mean_router_hz"] for one in run["predicted_means_hz"]]
+    return f"{100 * shares[0]:.1f} to {percent(shares[-1], decimals=1)}"

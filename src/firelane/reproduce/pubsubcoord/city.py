@@ -95,26 +95,37 @@ class Subscriber:
 
 
 class Watcher:
-    """What the registry says: topics' routers and rates, and every move when it was seen."""
+    """What the registry says: topics' routers and rates, since when, and every move when it was seen."""
 
     def __init__(self, registry: Registry) -> None:
         self.placement: dict[str, str] = {}
         self.rates_hz: dict[str, float] = {}
         self.batches: list[dict[str, Any]] = []
+        self.said: list[tuple[float, dict[str, float]]] = []  # times, and the rates that were told then
         registry.on_topics(self._changed)
 
     def _changed(self, changes: Any) -> None:
         topics: dict[str, TopicState | None] = changes
+        now_s = time.monotonic()
         known = {name: one for name, one in topics.items() if one is not None}
+        self.said.append((now_s, {name: one.rate_hz for name, one in known.items() if one.rate_hz is not None}))
         before, rates_hz = dict(self.placement), dict(self.rates_hz)
         for name, state in known.items():
             if state.assignment is not None and state.assignment.router is not None:
                 self.placement[name] = state.assignment.router
-            self.rates_hz[name] = state.rate_hz
+            self.rates_hz[name] = state.rate_hz or 0.0
         moved = {name: self.placement[name] for name in before if self.placement[name] != before[name]}
         if moved:
-            now = time.monotonic()
-            self.batches.append({"at_s": now, "moved": moved, "before": before, "rates_hz": rates_hz})
+            self.batches.append({"at_s": now_s, "moved": moved, "before": before, "rates_hz": rates_hz})
+
+    def rates_at(self, at_s: float) -> dict[str, float]:
+        """What was known at a time."""
+        found: dict[str, float] = {}
+        for then_s, rates_hz in self.said:
+            if then_s > at_s:
+                break
+            found |= rates_hz
+        return found
 
 
 async def delivered(whole: Cluster) -> dict[str, int]:

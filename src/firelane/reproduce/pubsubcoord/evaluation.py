@@ -58,7 +58,7 @@ FULL = Effort(
     scale=ScaleEffort(networks=2, topics=(10, 20, 30, 40, 50), routers=(1, 2, 3, 4), warm_s=4.0, run_s=8.0),
     crowd=CrowdEffort(networks=10, routers=2, topics=1000, joining=(2000, 4000, 6000, 8000, 10_000)),
     paths=PathEffort(pairs=4, warm_s=3.0, run_s=30.0),
-    city=CityEffort(topics=40, routers=3, steps=10, minutes=30, leader_steps=6, step_s=2.5, rate_hz=200.0, moves=10),
+    city=CityEffort(topics=40, routers=3, steps=10, minutes=30, leader_steps=4, step_s=10.0, rate_hz=200.0, moves=10),
 )
 QUICK = Effort(
     locality=LocalityEffort(networks=2, routers=1, topics=(6,), localities=(0.0, 1.0), warm_s=1.0, run_s=1.5),

@@ -173,12 +173,14 @@ def _balancing(runs: list[Results], path: Path) -> None:
         lines = {
             "hashed": (run["hashed_difference_hz"], COLOURS[3], "-"),
             "assigned once": (run["still_difference_hz"], COLOURS[4], "-"),
-            "predicted": (run["predicted_difference_hz"], LINKS, ":"),
+            "known exactly": (run["exact_difference_hz"], LINKS, ":"),
             "live": (run["counted_difference_hz"], MEAN, "o-"),
         }
         for name, (values, colour, style) in lines.items():
             share = [100 * value / run["mean_router_hz"] for value in values]
             one.plot(hours, share, style, color=colour, label=name)
+        low, high = 100 * np.array(run["predicted_range_hz"]) / run["mean_router_hz"]
+        one.fill_between(hours, low, high, color=LINKS, alpha=0.25, linewidth=0, label="predicted")
         one.set(title=f"{run['strategy']}: {run['moves']} moves", xlabel="hour of the day", ylim=(0, None))
     first = np.atleast_1d(axes)[0]
     first.set_ylabel("load difference, % of a router's load")

@@ -156,11 +156,12 @@ def _bytes(one: Results) -> float:
 
 
 def _city_row(run: Results) -> list[str]:
-    share = [float(np.mean(run[name])) / run["mean_router_hz"] for name in (
-        "counted_difference_hz", "predicted_difference_hz", "hashed_difference_hz")]  # fmt: skip
+    share = [float(np.mean(run[f"{name}_difference_hz"])) / run["mean_router_hz"] for name in (
+        "counted", "predicted", "exact", "hashed")]  # fmt: skip
     said = (
         f"load difference {percent(share[0], decimals=1)} of a router's load with {run['moves']} moves; predicted "
-        f"{percent(share[1], decimals=1)} with {run['predicted_moves']}; hashed {percent(share[2])}; "
+        f"{percent(share[1], decimals=1)} with {np.median(run['predicted_moves']):.0f} (loads known exactly: "
+        f"{percent(share[2], decimals=1)} with {run['exact_moves']}); hashed {percent(share[3])}; "
         f"{run['lost']} of {run['messages']:,} messages lost"
     )
     return [f"a city, balanced live by `{run['strategy']}`", NOTHING, said]
