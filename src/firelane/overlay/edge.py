@@ -199,6 +199,7 @@ class EdgeBroker:
         def up() -> None:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
+            self._receiving.path_up()
             self._do(self._sending.path_up(router, monotonic()))
 
         def down(problem: str) -> None:
