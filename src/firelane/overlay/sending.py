@@ -224,6 +224,8 @@ class Sending:
             return []  # started again, it has not been handed over all that it owes: asked once more, it will know
         found = [one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing]
         first = found[0] if found else None
+        for one in found:  # the edge asks for more of it by itself
+            one.retry_at = max(one.retry_at, now + FIRST_RETRY_S)
         actions = self._again(edge, found[:AGAIN_AT_ONCE], now, through)
         if first is None or first.after > what.last:  # an edge that was started again does not know what it had
             before = what.before if first is None else first.copy.number
