@@ -59,3 +59,23 @@ def test_what_was_sent_while_this_edge_was_not_running_is_asked_for_at_once():
     one = Receiving("near", 1, {("far", "t"): 1})  # of QoS 2 it knows what it had
     arrive(one, 3, 2, now=10.0)
     assert asked(one, 10.0) == [Missing(topic="t", last=1, before=3)]
+
+
+def test_the_next_of_several_gaps_is_asked_for_as_soon_as_the_first_is_filled():
+    one = Receiving("near", 1)
+    one.path_up()
+    arrive(one, 1, 0)
+    one.path_up()
+    arrive(one, 4, 3, now=10.0)
+    arrive(one, 8, 7, now=10.0)
+    assert asked(one, 10.0) == [Missing(topic="t", last=1, before=4)]
+    arrive(one, 2, 1, now=10.1)
+    assert asked(one, 10.1) == []  # the rest of the answer is on its way
+    arrive(one, 3, 2, now=10.1)
+    assert asked(one, 10.1) == [Missing(topic="t", last=4, before=8)]
+    assert asked(one, 10.2) == []
+    for number in (5, 6, 7):
+        arrive(one, number, number - 1, now=10.2)
+    assert one.held == 0
+    arrive(one, 10, 9, now=10.3)
+    assert asked(one, 10.3) == []  # it may only be late

@@ -48,9 +48,15 @@ class _Chain:
     held: dict[int, Deliver] = field(default_factory=dict)
     ask_at: float = 0.0
     since_asked: int = 0  # messages that have come in order
+    asked: int = 0  # before which message something was missing when that was last asked for
     skipped: tuple[tuple[int, int], ...] = ()  # gaps that were given up: what is between comes too late
     caught_up: bool = False  # whether all that had been kept for this edge before it started has come
     lately: int = 0  # how often paths had been found when something last came in order
+
+    @property
+    def answered(self) -> bool:
+        """Whether all has come that was sent again for the last question: the gap is filled, or it was that much."""
+        return 0 < self.asked <= self.last or self.since_asked >= AGAIN_AT_ONCE
 
 
 _NOTHING = _Chain()
@@ -158,9 +164,9 @@ class Receiving:
             chain = self._chains.get(key)
             if chain is None or not chain.held:
                 del self._gaps[key]
-            elif chain.ask_at <= now or chain.since_asked >= AGAIN_AT_ONCE:  # all that was sent again has come
-                chain.ask_at, chain.since_asked = now + ASK_AGAIN_S, 0
-                gap = Missing(topic=key[1], last=chain.last, before=min(chain.held))
+            elif chain.ask_at <= now or chain.answered:
+                chain.ask_at, chain.since_asked, chain.asked = now + ASK_AGAIN_S, 0, min(chain.held)
+                gap = Missing(topic=key[1], last=chain.last, before=chain.asked)
                 notes.append(self._tell(key[0], missing=(gap,)))
         return given_up + notes
 
@@ -228,7 +234,7 @@ class Receiving:
             if not chain.held:
                 late = chain.last and chain.lately == self._paths_found  # else it was sent while this edge was away
                 chain.ask_at = now + (ASK_AFTER_S if late else 0.0)
-                chain.since_asked = 0
+                chain.since_asked = chain.asked = 0
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
             chain.held[number] = deliver
             self._held += 1
