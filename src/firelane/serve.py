@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ FIXED = ("durability", "tls", "websocket", "mqtt_sn", "upstream", "overlay", "sy
 
 # How long the event loop may keep the log's thread from running: Python's 5 ms would be most of a commit's time.
 SWITCH_S = 0.0002
+
+WEB = "firelane.web.app"
 
 
 def _do_without_pandas() -> None:
@@ -106,6 +109,7 @@ async def _serve(
 
             joined = await stack.enter_async_context(joining(exchange, join, scenario.exchange.overlay, complain))
         if http_port is not None:
+            await asyncio.to_thread(import_module, WEB)  # it takes a while, in which other sites are found already
             from firelane.web.app import make_app
             from firelane.web.server import serving
 

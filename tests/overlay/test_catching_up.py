@@ -4,8 +4,9 @@ import pytest
 
 from firelane.overlay.actions import Copy, Deliver, Forward, Tell
 from firelane.overlay.interest import Edge, Interest, Wish
+from firelane.overlay.notes import AGAIN_AT_ONCE
 from firelane.overlay.receiving import ASK_AFTER_S, Receiving
-from firelane.overlay.sending import LONGEST_WAIT_S, SETTLED_S, Sending
+from firelane.overlay.sending import FIRST_RETRY_S, LONGEST_WAIT_S, SETTLED_S, Sending
 
 TOPIC = "room/1"
 STEP_S = 0.05  # a question and its answer on the way
@@ -101,3 +102,20 @@ def test_what_has_only_been_overtaken_is_not_asked_for_at_once():
     assert receiver.questions(11.0 + ASK_AFTER_S / 2) == []
     receiver.take(late, 11.0 + ASK_AFTER_S / 2)
     assert receiver.got == list(range(2, 204))
+
+
+def test_what_an_edge_is_about_to_ask_for_is_not_sent_again_besides():
+    origin, receiver, now = Origin(), Receiver(), 10.0
+    for number in range(2, 502):
+        origin.publish(number, now)
+    now += FIRST_RETRY_S  # all of it is due
+    receiver.take(origin.publish(502, now), now)
+    sent, under_way = [], []
+    while len(receiver.got) < 501:
+        new = origin.answers(receiver.questions(now), now) + origin.sending.tick(now)
+        sent += [one.copy.number for one in new if isinstance(one, Forward)]
+        under_way += new
+        receiver.take(under_way[:AGAIN_AT_ONCE], now)  # as much as a thin link carries in a step
+        del under_way[:AGAIN_AT_ONCE]
+        now += STEP_S
+    assert sent == list(range(2, 502))

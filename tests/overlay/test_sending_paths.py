@@ -14,9 +14,9 @@ class Told:
     """An edge that sends a topic that another wants."""
 
     def __init__(self):
-        interest = Interest()
-        interest.change("b", Edge(here=True, filters={TOPIC: Wish(qos=1)}))
-        self.sending, self.number = Sending("a", 1, interest), 0
+        self.interest = Interest()
+        self.interest.change("b", Edge(here=True, filters={TOPIC: Wish(qos=1)}))
+        self.sending, self.number = Sending("a", 1, self.interest), 0
         self.sending.routers_listener(["r1", "r2"], 0.0)
 
     def sent(self, now, qos=0):
@@ -71,3 +71,18 @@ def test_one_that_is_gone_again_before_is_not_used():
     one.sending.path_down(OWNER, 11.0)
     one.sending.tick(20.0)
     assert one.sent(20.0) == [OTHER]
+
+
+def numbers(actions):
+    return [one.copy.number for one in actions if isinstance(one, Forward)]
+
+
+def test_what_waited_for_a_path_goes_out_as_it_was_published_so_that_no_topic_waits_for_another_s():
+    one = Told()
+    one.interest.change("b", Edge(here=True, filters={"#": Wish(qos=1)}))
+    for number, topic in enumerate(("x", "x", "y", "x", "y"), 1):
+        one.sending.published(Copy(topic=topic, payload=b"", qos=1, number=number, packet_id=number), 0.0)
+    one.sending.tick(LONGEST_WAIT_S)
+    assert numbers(one.sending.path_up("r1", 10.0)) == [1, 2, 3, 4, 5]
+    one.sending.path_up("r2", 10.0)
+    assert numbers(one.sending.path_down("r1", 10.1)) == [1, 2, 3, 4, 5]

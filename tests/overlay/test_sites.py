@@ -7,7 +7,9 @@ import paho.mqtt.client as paho
 import pytest
 from sites import sites, until
 
+from firelane.overlay.edge import EdgeBroker
 from firelane.overlay.leading import Leading
+from firelane.overlay.registry import Registry
 from firelane.overlay.showing import dry_run, shown, state_of
 
 
@@ -224,5 +226,38 @@ def test_an_overlay_is_shown_and_its_leader_says_what_it_would_move(tmp_path):
             assert f"a -> {topic['router']} -> b" in lines
             plan = dry_run(await registry.status(), Leading())
             assert plan.placement["room/1"] in ("r1", "r2")
+
+    run(main)
+
+
+def test_an_edge_finds_routers_while_it_learns_of_others_and_misses_nothing_meanwhile(tmp_path, monkeypatch):
+    on_edges, held = Registry.on_edges, []
+
+    def late(registry, told):
+        if isinstance(getattr(told, "__self__", None), EdgeBroker):
+            held.append((registry, told))
+        else:
+            on_edges(registry, told)
+
+    async def main():
+        heard = []
+        async with sites(tmp_path, routers=("r1",)) as here:
+            with stock(here, "b", "ben", got=heard, wants="news", qos=1, keep=True), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "news"))
+                ann.publish("news", b"before", qos=1)
+                await until(lambda: heard and here.brokers["a"].statistics()["kept"] == 0)
+            await here.stop("b")
+            monkeypatch.setattr(Registry, "on_edges", late)
+            await here.start("edge", "b")
+            await until(lambda: held)
+            monkeypatch.undo()
+            await until(lambda: here.brokers["b"].statistics()["routers"] == {"r1": True})
+            with stock(here, "b", "ben", got=heard, wants="news", qos=1, keep=True), stock(here, "a", "ann") as ann:
+                ann.publish("news", b"meanwhile", qos=1)
+                await until(lambda: here.brokers["b"].statistics()["strange"])  # it came, and was not taken
+                on_edges(*held[0])
+                await until(lambda: len(heard) == 2)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+        assert heard == [("news", b"before"), ("news", b"meanwhile")]
 
     run(main)

@@ -40,6 +40,7 @@ TOGETHER_S = 0.05  # news of other edges that come within this are looked at tog
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 LARGEST_BOOT = 2**63 - 1
+EARLY = "a message that came while this edge was starting or ending"
 
 
 class EdgeBroker:
@@ -94,12 +95,12 @@ class EdgeBroker:
                 self._wishes = self._now_wanted()  # also of clients that are away: others keep messages for them
                 self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()}))
                 self.registry.on_edges(self._edges_listener)
+                self.registry.on_routers(self._routers_listener)  # meanwhile, as it takes a few round trips
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 had = self._local.enter()
                 self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s)
                 self._entered = True
                 self._local.want(self._interest.filters(), set())
-                self.registry.on_routers(self._routers_listener)
                 await self._keep_time()
         finally:
             self._group = None
@@ -199,6 +200,7 @@ class EdgeBroker:
         def up() -> None:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
+            self._receiving.path_up()
             self._do(self._sending.path_up(router, monotonic()))
 
         def down(problem: str) -> None:
@@ -230,6 +232,9 @@ class EdgeBroker:
         self._receiving.committed(origin, number)
 
     def _arrived(self, router: str, packet: Publish) -> None:
+        if not self._entered:  # it comes again, if it matters
+            self._strange[EARLY] += 1
+            return
         now = monotonic()
         try:
             if packet.topic.startswith(FOR):
@@ -262,7 +267,7 @@ class EdgeBroker:
         if self._entered:
             self._do(self._receiving.arrived(topic, payload, rest, stamp, None, monotonic()))
         else:  # it comes again, if it matters
-            self._strange["a message that came directly while this edge was starting or ending"] += 1
+            self._strange[EARLY] += 1
 
     def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)

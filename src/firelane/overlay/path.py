@@ -34,14 +34,16 @@ from firelane.mqtt.packets import (
     Unsubscribe,
 )
 from firelane.mqtt.reasons import PacketError
+from firelane.overlay.dialling import dialled
 from firelane.overlay.interest import Wish
 from firelane.overlay.life import Life, acked_bytes, queued_bytes
 from firelane.overlay.notes import FOR, TO
 
 PING_EVERY_S = 0.5
 SILENT_S = 2.0  # and it is taken for dead
+MOMENT_S = 0.01
 PATIENCE_S = 3.0
-CONNECT_S = 1.0  # without TLS it takes one round trip; what is lost is sent again only after as long
+NO_ANSWER = "no answer"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 0.5
 MOST_UNSENT_BYTES = 4_000_000
 MOST_BYTES = 16_000_000  # of a packet
@@ -133,24 +135,18 @@ class Path:
             was_up, self._line = self.connected, None
             if was_up or problem:
                 self._down(problem)
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if problem != NO_ANSWER:  # that has taken its time
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _one_line(self) -> str:
         host, _, port = self.locator.rpartition(":")
         if not (host and port.isdecimal() and 0 < int(port) <= LAST_PORT):
             return f"{self.locator} is no HOST:PORT; start it with another --locator"
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(CONNECT_S if self._credentials.tls is None else PATIENCE_S):
-                _, line = await loop.create_connection(
-                    lambda: _Line(self._got, self._refused, self._peer),
-                    host.strip("[]"),
-                    int(port),
-                    ssl=self._credentials.tls,
-                )
+            line = await self._connected(host.strip("[]"), int(port))
         except TimeoutError:
-            return "no answer"
+            return NO_ANSWER
         except (OSError, ssl.SSLError) as problem:
             return problem.strerror or str(problem)
         except ValueError as problem:  # a name that is none
@@ -169,6 +165,22 @@ class Path:
             return "no CONNACK"
         finally:
             line.abort()
+
+    async def _connected(self, host: str, port: int) -> _Line:
+        tls = self._credentials.tls
+        dialled_socket = await dialled(host, port, PATIENCE_S)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                _, line = await asyncio.get_running_loop().create_connection(
+                    lambda: _Line(self._got, self._refused, self._peer),
+                    sock=dialled_socket,
+                    ssl=tls,
+                    server_hostname=None if tls is None else host,
+                )
+        except BaseException:
+            dialled_socket.close()
+            raise
+        return line
 
     def _refused(self, reasons: list[int]) -> None:
         """Some of what clients want is not given there: it comes late, when its origin asks who lacks it."""
@@ -250,12 +262,14 @@ class _Line(asyncio.Protocol):
 
     async def watch(self) -> str:
         """Until it ends; says why it did."""
+        silent_s = 0.0
         while not self.ended.is_set():
             try:
-                async with asyncio.timeout(PING_EVERY_S):
+                async with asyncio.timeout(min(PING_EVERY_S, max(SILENT_S - silent_s, 0.0) + MOMENT_S)):
                     await self.ended.wait()
             except TimeoutError:
-                if self._ask_whether_it_lives() > SILENT_S:
+                silent_s = self._ask_whether_it_lives()
+                if silent_s > SILENT_S:
                     return f"it said nothing for {SILENT_S:g} s"
         return self.problem
 

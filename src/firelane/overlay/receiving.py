@@ -48,8 +48,15 @@ class _Chain:
     held: dict[int, Deliver] = field(default_factory=dict)
     ask_at: float = 0.0
     since_asked: int = 0  # messages that have come in order
+    asked: int = 0  # before which message something was missing when that was last asked for
     skipped: tuple[tuple[int, int], ...] = ()  # gaps that were given up: what is between comes too late
     caught_up: bool = False  # whether all that had been kept for this edge before it started has come
+    lately: int = 0  # how often paths had been found when something last came in order
+
+    @property
+    def answered(self) -> bool:
+        """Whether all has come that was sent again for the last question: the gap is filled, or it was that much."""
+        return 0 < self.asked <= self.last or self.since_asked >= AGAIN_AT_ONCE
 
 
 _NOTHING = _Chain()
@@ -75,6 +82,7 @@ class Receiving:
         self._through: dict[str, str] = {}  # by which router an origin's last message came
         self._gaps: dict[Chain, None] = {}
         self._held = self._held_bytes = 0
+        self._paths_found = 1
         self._patience_s = patience_s
         self._due: dict[Chain, dict[int, float]] = {}  # until when what is held waits for what is before it
         self.counts: Counter[str] = Counter()
@@ -89,6 +97,10 @@ class Receiving:
         """The registry says who routes a topic since when."""
         if assignment is not None and assignment.epoch > self._epoch(topic):
             self._know(topic, assignment)
+
+    def path_up(self) -> None:
+        """A router can be reached (again): what was sent meanwhile is missing, not late."""
+        self._paths_found += 1
 
     def arrived(
         self, topic: str, payload: bytes, properties: dict[str, Any], stamp: Stamp, router: str | None, now: float
@@ -152,9 +164,9 @@ class Receiving:
             chain = self._chains.get(key)
             if chain is None or not chain.held:
                 del self._gaps[key]
-            elif chain.ask_at <= now or chain.since_asked >= AGAIN_AT_ONCE:  # all that was sent again has come
-                chain.ask_at, chain.since_asked = now + ASK_AGAIN_S, 0
-                gap = Missing(topic=key[1], last=chain.last, before=min(chain.held))
+            elif chain.ask_at <= now or chain.answered:
+                chain.ask_at, chain.since_asked, chain.asked = now + ASK_AGAIN_S, 0, min(chain.held)
+                gap = Missing(topic=key[1], last=chain.last, before=chain.asked)
                 notes.append(self._tell(key[0], missing=(gap,)))
         return given_up + notes
 
@@ -220,8 +232,9 @@ class Receiving:
             self.races.forget((deliver.stamp.origin, number))
         else:
             if not chain.held:
-                chain.ask_at = now + (ASK_AFTER_S if chain.last else 0.0)  # a new one may not be owed what was before
-                chain.since_asked = 0
+                late = chain.last and chain.lately == self._paths_found  # else it was sent while this edge was away
+                chain.ask_at = now + (ASK_AFTER_S if late else 0.0)
+                chain.since_asked = chain.asked = 0
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
             chain.held[number] = deliver
             self._held += 1
@@ -231,7 +244,7 @@ class Receiving:
                 self._due.setdefault((deliver.stamp.origin, deliver.topic), {})[number] = now + patience_s
 
     def _in_order(self, chain: _Chain, deliver: Deliver) -> list[Action]:
-        chain.last = deliver.stamp.number
+        chain.last, chain.lately = deliver.stamp.number, self._paths_found
         chain.since_asked += 1
         self._unsafe.add((deliver.stamp.origin, deliver.stamp.number))
         actions = [deliver, *self._released(chain)]
@@ -250,7 +263,7 @@ class Receiving:
             self._held -= 1
             self._held_bytes -= len(deliver.payload)
             if number > chain.last:
-                chain.last = number
+                chain.last, chain.lately = number, self._paths_found
                 chain.since_asked += 1
                 self._unsafe.add((deliver.stamp.origin, number))
                 actions.append(deliver)

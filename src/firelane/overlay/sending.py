@@ -14,7 +14,7 @@ Checked by: tests/overlay/test_message_histories.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
@@ -133,12 +133,10 @@ class Sending:
         self._paths.discard(router)
         if not self._paths:
             self._use(list(self._fresh))
-        actions: list[Action] = []
-        for topic, state in self._topics.items():
-            if state.router == router:
-                state.router = None
-                actions += self._send_all(topic, state, now)
-        return actions
+        lost = {topic: state for topic, state in self._topics.items() if state.router == router}
+        for state in lost.values():
+            state.router = None
+        return self._send_all(lost, now)
 
     def edges_changed(self, now: float) -> list[Action]:
         """Other edges have come, gone or changed: nothing is owed to those who want nothing."""
@@ -226,6 +224,8 @@ class Sending:
             return []  # started again, it has not been handed over all that it owes: asked once more, it will know
         found = [one for number, one in state.kept.items() if what.last < number < what.before and edge in one.missing]
         first = found[0] if found else None
+        for one in found:  # the edge asks for more of it by itself
+            one.retry_at = max(one.retry_at, now + FIRST_RETRY_S)
         actions = self._again(edge, found[:AGAIN_AT_ONCE], now, through)
         if first is None or first.after > what.last:  # an edge that was started again does not know what it had
             before = what.before if first is None else first.copy.number
@@ -286,7 +286,7 @@ class Sending:
         waiting, state.waiting = state.waiting, []
         self._waiting -= len(waiting)
         actions = [action for copy in waiting for action in self._send_plainly(copy, state)]
-        return actions + self._send_all(topic, state, now)
+        return actions + self._send_all({topic: state}, now)
 
     def _make_room(self) -> list[Action]:
         """Forget some topics of which nothing is kept, if there are very many."""
@@ -328,20 +328,24 @@ class Sending:
 
     def _moved(self, now: float) -> list[Action]:
         """What had no path may have one."""
-        actions: list[Action] = []
-        for topic, state in self._topics.items():
-            if state.known and state.kept and (state.router is None or state.router not in self._paths):
-                actions += self._send_all(topic, state, now)
-        return actions
+        without = {
+            topic: state
+            for topic, state in self._topics.items()
+            if state.known and state.kept and (state.router is None or state.router not in self._paths)
+        }
+        return self._send_all(without, now)
 
-    def _send_all(self, topic: str, state: _Topic, now: float) -> list[Action]:
-        state.router, epoch = self.route(topic)
-        if state.router is None:
-            return []
+    def _send_all(self, topics: Mapping[str, _Topic], now: float) -> list[Action]:
+        """All that is kept of these, in the order in which it was published, so that no topic waits for another's."""
+        kept: list[tuple[_Kept, str, int]] = []
+        for topic, state in topics.items():
+            state.router, epoch = self.route(topic)
+            if state.router is not None:
+                kept += [(one, state.router, epoch) for one in state.kept.values()]
         actions: list[Action] = []
-        for kept in list(state.kept.values()):
-            kept.retry_at = now + kept.retry_s
-            actions += self._once_more(kept, state.router, epoch, now)
+        for one, router, epoch in sorted(kept, key=lambda each: each[0].copy.number):
+            one.retry_at = now + one.retry_s
+            actions += self._once_more(one, router, epoch, now)
         return actions
 
     def _again(self, edge: str, some: Iterable[_Kept], now: float, through: str | None = None) -> list[Action]:

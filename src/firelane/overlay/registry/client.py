@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Watch
 from kazoo.retry import KazooRetry
 
+from firelane.overlay.dialling import dialled
 from firelane.overlay.registry.tree import Heard
 
 RECONNECT_S = 0.1  # at first; at most LONGEST_RECONNECT_S
-LONGEST_RECONNECT_S = 1.0
+LONGEST_RECONNECT_S = 0.5
+CONNECT_S = 2.0  # before another server is tried
 
 _log = logging.getLogger("firelane.zookeeper")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False  # what kazoo has to say at every attempt is told by the state
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with connections that are soon there again after a network was cut."""
+
+    def create_connection(self, address: tuple[str, int], timeout: float, **_: object) -> socket.socket:
+        """Called in a thread of kazoo's; the rest is for encryption, which is not asked for."""
+        return asyncio.run(dialled(*address, within_s=min(timeout, CONNECT_S)))
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
@@ -37,7 +49,7 @@ class Client(KazooClient):  # type: ignore[misc]
 
     def __init__(self, hosts: str, session_s: float, heard: Heard) -> None:
         retry = KazooRetry(max_tries=-1, delay=RECONNECT_S, backoff=2, max_delay=LONGEST_RECONNECT_S)
-        super().__init__(hosts=hosts, timeout=session_s, connection_retry=retry, logger=_log)
+        super().__init__(hosts=hosts, timeout=session_s, connection_retry=retry, handler=_Handler(), logger=_log)
         self.heard = heard
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
 

@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from firelane.overlay.registry.tree import Node, RegistryError, Tree
+from firelane.overlay.registry.tree import RegistryError, Tree
 from firelane.overlay.registry.worker import Worker, tell
 
+FEW = 500  # nodes whose children are asked for before it is known whether they have any
 MOST_ROUNDS = 100  # of reading, before what changes all the time is told in between
 
 Parse = Callable[[str, bytes], Any]  # of a path below the mirrored one; None for what is of no interest
@@ -66,8 +67,9 @@ class Mirror(Worker):
         self._dirty.clear()
         self._read.clear()
         try:
-            await self.tree.follow(self.path, self._heard)
-            found = await read_below(self.tree, self.path)
+            _, found = await asyncio.gather(  # requests are done in the order in which they are sent
+                self.tree.follow(self.path, self._heard), read_below(self.tree, self.path)
+            )
         except RegistryError:
             self._stale = True
             raise
@@ -142,14 +144,17 @@ class Mirror(Worker):
 
 
 async def read_below(tree: Tree, path: str) -> dict[str, bytes]:
-    """The data of all nodes below a path."""
+    """The data of all nodes below a path. Where there are few, what is below them is asked for in the same breath."""
     found: dict[str, bytes] = {}
     parents: Sequence[str] = [path]
-    while parents:
-        listed = await tree.children(parents)
-        paths = [f"{above}/{name}" for above, names in zip(parents, listed, strict=True) for name in names]
-        nodes: list[Node | None] = await tree.read(paths)
+    listed = await tree.children(parents)
+    while paths := [f"{above}/{name}" for above, names in zip(parents, listed, strict=True) for name in names]:
+        guess = tree.children(paths if len(paths) <= FEW else [])
+        nodes, listed = await asyncio.gather(tree.read(paths), guess)
         here = {one: node for one, node in zip(paths, nodes, strict=True) if node is not None}
         found |= {one: node.data for one, node in here.items()}
-        parents = [one for one, node in here.items() if node.children]
+        parents = paths
+        if len(paths) > FEW:
+            parents = [one for one, node in here.items() if node.children]
+            listed = await tree.children(parents) if parents else []
     return found

@@ -242,7 +242,7 @@ class Registry:
 
 
 class _Rooms(Worker):
-    """Makes the nodes that everything is below, after each connection, before anything else is done with it."""
+    """Makes the nodes that everything is below, after each connection, before anything else is asked of it."""
 
     def __init__(self, tree: Tree, done: Callable[[], None]) -> None:
         super().__init__(tree)
@@ -252,6 +252,6 @@ class _Rooms(Worker):
         """It is the one who tells."""
 
     async def work(self) -> None:
-        """Make them."""
-        await self.tree.ensure(ROOMS)
+        """Make them. Nobody waits for the answer: this is sent before others run, and requests are done in order."""
         self._done()
+        await self.tree.ensure(ROOMS)
