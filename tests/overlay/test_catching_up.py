@@ -4,7 +4,7 @@ import pytest
 
 from firelane.overlay.actions import Copy, Deliver, Forward, Tell
 from firelane.overlay.interest import Edge, Interest, Wish
-from firelane.overlay.notes import AGAIN_AT_ONCE
+from firelane.overlay.notes import AGAIN_AT_ONCE, read_note
 from firelane.overlay.receiving import ASK_AFTER_S, Receiving
 from firelane.overlay.sending import FIRST_RETRY_S, LONGEST_WAIT_S, SETTLED_S, Sending
 
@@ -119,3 +119,40 @@ def test_what_an_edge_is_about_to_ask_for_is_not_sent_again_besides():
         del under_way[:AGAIN_AT_ONCE]
         now += STEP_S
     assert sent == list(range(2, 502))
+
+
+def test_of_a_topic_that_says_nothing_more_an_edge_that_is_reached_again_gets_the_rest_at_once():
+    origin, receiver, now = Origin(), Receiver(), 10.0
+    receiver.take(origin.publish(2, now), now)
+    receiver.take(origin.answers(receiver.questions(now), now), now)
+    origin.sending.came("b", receiver.got)
+    for number in (3, 4, 5):
+        origin.publish(number, now)
+    while now < 18.0:  # cut off: what is sent again is lost as well, and ever more seldom
+        now += STEP_S
+        origin.sending.tick(now)
+    (told,) = receiver.receiving.path_up("r2")
+    assert (told.edge, told.router) == ("a", "r2")
+    note = read_note(told.note.encode())
+    again = origin.sending.back(note.edge, now, "r2") if note.back else []
+    assert [(one.copy.number, one.router, one.edge) for one in again] == [(5, "r2", "b")]
+    receiver.take(again, now)
+    receiver.take(origin.answers(receiver.questions(now), now, "r2"), now)
+    assert receiver.got == [2, 3, 4, 5]
+
+
+def test_an_edge_that_is_reached_again_is_sent_the_last_of_every_topic_a_few_at_once():
+    interest = Interest()
+    interest.change("b", Edge(here=True, filters={"#": Wish(qos=1)}))
+    sending = Sending("a", 1, interest)
+    sending.routers_listener(["r"], 0.0)
+    sending.path_up("r", 0.0)
+    topics = 3 * AGAIN_AT_ONCE
+    for number in range(1, 2 * topics + 1):
+        topic = f"room/{number % topics}"
+        sending.published(Copy(topic=topic, payload=b"", qos=1, number=number, packet_id=number), 0.0)
+    sending.tick(LONGEST_WAIT_S)
+    sent = [one.copy.number for one in sending.back("b", 20.0, "r")]
+    for step in range(1, 6):
+        sent += [one.copy.number for one in sending.tick(20.0 + 0.21 * step) if isinstance(one, Forward)]
+    assert set(range(topics + 1, 2 * topics + 1)) <= set(sent)

@@ -200,8 +200,8 @@ class EdgeBroker:
         def up() -> None:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
-            self._receiving.path_up()
             self._do(self._sending.path_up(router, monotonic()))
+            self._do(self._receiving.path_up(router))
 
         def down(problem: str) -> None:
             if self._paths.get(router, (None,))[0] is path:
@@ -274,6 +274,8 @@ class EdgeBroker:
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
             self._do(self._sending.missing(note.edge, gap, now, router))
+        if note.back:
+            self._do(self._sending.back(note.edge, now, router))
         for refused in note.outdated:
             self._do(self._sending.outdated(note.edge, refused, now, router))
         for answer in note.nothing:

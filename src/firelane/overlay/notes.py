@@ -64,6 +64,7 @@ class Note:
     missing: tuple[Missing, ...] = ()
     nothing: tuple[Nothing, ...] = ()
     outdated: tuple[Outdated, ...] = ()
+    back: bool = False  # it can be reached again, and may have missed something
 
     def encode(self) -> bytes:
         """As it travels."""

@@ -98,9 +98,11 @@ class Receiving:
         if assignment is not None and assignment.epoch > self._epoch(topic):
             self._know(topic, assignment)
 
-    def path_up(self) -> None:
-        """A router can be reached (again): what was sent meanwhile is missing, not late."""
+    def path_up(self, router: str) -> list[Action]:
+        """A router can be reached (again): what was sent meanwhile is missing, not late. Origins are told, or nobody
+        would notice on a topic that says nothing more."""
         self._paths_found += 1
+        return [Tell(origin, Note(edge=self._name, boot=self._boot, back=True), router) for origin in self._through]
 
     def arrived(
         self, topic: str, payload: bytes, properties: dict[str, Any], stamp: Stamp, router: str | None, now: float
