@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import socket
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Timer
 
 import pytest
@@ -101,3 +103,26 @@ def test_a_registry_that_is_back_is_reached_as_soon():
         began_s = time.monotonic()
         _Handler().create_connection(("127.0.0.1", there.port), timeout=5.0).close()
         assert time.monotonic() - began_s < 0.1 + AGAIN_S + 0.3
+
+
+def test_who_gives_up_just_when_it_is_answered_leaves_nothing_open():
+    """Also without a search for garbage, which a process that serves hardly makes."""
+
+    async def main(port):
+        for turns in range(12):
+            task = asyncio.create_task(dialled("127.0.0.1", port, 5.0))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                (await task).close()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as there:
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(os.listdir("/proc/self/fd"))
+            asyncio.run(main(there.getsockname()[1]))
+            assert len(os.listdir("/proc/self/fd")) == before
+        finally:
+            gc.enable()

@@ -9,6 +9,8 @@ import pytest
 
 from firelane.errors import FirelaneError
 from firelane.overlay.assignment import STRATEGIES, Tuning
+from firelane.overlay.directory import Directory
+from firelane.overlay.lately import Lately
 from firelane.overlay.leader_events import (
     Assign,
     Deposed,
@@ -331,3 +333,11 @@ def test_settings_that_make_no_sense_are_refused(wrong, message):
 def test_a_capacity_that_is_none_is_refused(capacity):
     with pytest.raises(FirelaneError, match="capacity"):
         Router(boot="1", capacity=capacity)
+
+
+def test_the_load_of_a_topic_that_nobody_measures_any_more_is_not_known():
+    directory = Directory(10)
+    directory.topics_changed({"a": topic(), "b": topic()})
+    directory.loads_reported({"a": 500.0, "b": 10.0})
+    directory.loads_reported({"a": None})
+    assert directory.cluster(Lately(0, 10)).now.tolist() == [10.0, 10.0]

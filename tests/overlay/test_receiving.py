@@ -36,7 +36,7 @@ def asked(one, now):
 
 def test_a_gap_is_waited_for_a_moment_while_all_paths_are_as_they_were():
     one = Receiving("near", 1)
-    one.path_up("r1")
+    one.path_up()
     arrive(one, 1, 0)
     arrive(one, 3, 2, now=10.0)
     assert asked(one, 10.0 + ASK_AFTER_S - 0.01) == []
@@ -45,9 +45,9 @@ def test_a_gap_is_waited_for_a_moment_while_all_paths_are_as_they_were():
 
 def test_what_was_sent_while_this_edge_was_out_of_reach_is_asked_for_at_once():
     one = Receiving("near", 1)
-    one.path_up("r1")
+    one.path_up()
     arrive(one, 1, 0)
-    one.path_up("r1")
+    one.path_up()
     arrive(one, 3, 2, now=10.0)
     assert asked(one, 10.0) == [Missing(topic="t", last=1, before=3)]
     arrive(one, 2, 1, now=10.1)
@@ -63,9 +63,9 @@ def test_what_was_sent_while_this_edge_was_not_running_is_asked_for_at_once():
 
 def test_the_next_of_several_gaps_is_asked_for_as_soon_as_the_first_is_filled():
     one = Receiving("near", 1)
-    one.path_up("r1")
+    one.path_up()
     arrive(one, 1, 0)
-    one.path_up("r1")
+    one.path_up()
     arrive(one, 4, 3, now=10.0)
     arrive(one, 8, 7, now=10.0)
     assert asked(one, 10.0) == [Missing(topic="t", last=1, before=4)]

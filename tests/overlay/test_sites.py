@@ -7,10 +7,15 @@ import paho.mqtt.client as paho
 import pytest
 from sites import sites, until
 
+from firelane.mqtt.encode import encode
+from firelane.mqtt.packets import V5, Connect, Publish
+from firelane.overlay.addressing import TOPIC
 from firelane.overlay.edge import EdgeBroker
 from firelane.overlay.leading import Leading
+from firelane.overlay.notes import TO
 from firelane.overlay.registry import Registry
 from firelane.overlay.showing import dry_run, shown, state_of
+from firelane.overlay.stamp import NAME, Stamp
 
 
 def run(main):
@@ -259,5 +264,44 @@ def test_an_edge_finds_routers_while_it_learns_of_others_and_misses_nothing_mean
                 await until(lambda: len(heard) == 2)
                 await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
         assert heard == [("news", b"before"), ("news", b"meanwhile")]
+
+    run(main)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_message_with_a_topic_that_is_none_harms_nobody_and_is_counted(tmp_path, qos):
+    """Whoever may publish at a router can write anything into the property."""
+
+    async def main():
+        async with sites(tmp_path, routers=("r",)) as here:
+            got = []
+            with stock(here, "b", "ben", got=got, wants="#", qos=1), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "fire"))
+                edge, topics = here.brokers["b"], ("a/+/#", "", "/" * 300, "$SYS/broker")
+                host, port = here.exchanges["r"].addresses["mqtt"].removeprefix("mqtt://").split(":")
+                _, mallory = await asyncio.open_connection(host, int(port))
+                mallory.write(encode(Connect(client_id="mallory", version=V5), V5))
+                for number, topic in enumerate(topics):
+                    stamp = Stamp("a", 1, 2**40 + number, 0, 0, qos).text()
+                    properties = {"user_property": [(NAME, stamp), (TOPIC, topic)]}
+                    mallory.write(encode(Publish(topic=f"{TO}b", payload=b"x", properties=properties), V5))
+                await until(lambda: sum(edge.statistics()["strange"].values()) == len(topics))
+                mallory.close()
+                ann.publish("fire", b"here", 1)
+                await until(lambda: got == [("fire", b"here")])
+
+    run(main)
+
+
+def test_an_edge_that_is_there_again_says_so_to_the_others(tmp_path):
+    """They may have sent the last message of a topic just before it could take anything."""
+
+    async def main():
+        async with sites(tmp_path, routers=("r",)) as here:
+            told, edge = [], here.brokers["a"]
+            edge._sending.back = lambda name, *_: told.append(name) or []
+            await here.stop("b")
+            await here.start("edge", "b")
+            await until(lambda: told == ["b"])
 
     run(main)

@@ -74,11 +74,12 @@ class Inside:
     def say(self, *said: Packet) -> None:
         """Packets to the broker; what they have it write down is written together, with all that is said this turn."""
         connection, broker = self.connection, self._server.broker
-        if self._gone or connection.phase is not Phase.OPEN:
+        if not said or self._gone or connection.phase is not Phase.OPEN:
             return
         first = said[0]
         if len(said) == 1 and isinstance(first, Publish) and self._is_plain(first):
             topic = first.topic.encode()
+            broker.counts.packets_received += 1
             accept(broker, connection, topic, first.payload, 0, False, 0, first.properties, monotonic())
         else:
             broker.received(connection, b"".join(encode(one, V5) for one in said), monotonic())

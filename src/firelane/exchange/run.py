@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
@@ -28,6 +27,7 @@ from firelane.exchange.session import Session, Subscription
 from firelane.exchange.system import SystemTopics
 from firelane.exchange.telemetry import Recorder, Writer
 from firelane.exchange.upstream import Bridge
+from firelane.garbage import memory_bytes
 from firelane.scenario.model import Need, Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.settings import ExchangeSettings, Tls
@@ -342,15 +342,6 @@ async def _publish_system(exchange: Exchange) -> None:
         topics.publish(time.monotonic())
         exchange.server.settle()
         await asyncio.sleep(broker.settings.system_interval_s)
-
-
-def memory_bytes() -> int:
-    """What this process takes of the machine's memory."""
-    try:
-        resident = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):  # not Linux: the most it ever took
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return resident * resource.getpagesize()
 
 
 def _clear(folder: Path) -> None:

@@ -18,26 +18,32 @@ Place = tuple[int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, byte
 async def dialled(host: str, port: int, within_s: float) -> socket.socket:
     """The socket; a TimeoutError if nobody answers in time, an OSError if all that is there refuses."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(within_s):
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        ends = await _race([(family, address) for family, _, _, _, address in found])
-    connected = [one for one in ends if isinstance(one, socket.socket)]
-    for spare in connected[1:]:
-        spare.close()
-    if not connected:
-        raise next(one for one in ends if isinstance(one, OSError))
-    connected[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened: list[socket.socket] = []
+    chosen = None
+    try:
+        async with asyncio.timeout(within_s):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            ends = await _race([(family, address) for family, _, _, _, address in found], opened)
+        connected = [one for one in ends if isinstance(one, socket.socket)]
+        if not connected:
+            raise next(one for one in ends if isinstance(one, OSError))
+        connected[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        chosen = connected[0]
+    finally:
+        for one in opened:  # whatever has happened, also at the last moment
+            if one is not chosen:
+                one.close()
     return connected[0]
 
 
-async def _race(places: list[Place]) -> list[socket.socket | OSError]:
+async def _race(places: list[Place], opened: list[socket.socket]) -> list[socket.socket | OSError]:
     """How the attempts ended that ended first: one of them well, or the last place has refused."""
     left = list(places)
     waiting: dict[asyncio.Task[socket.socket | OSError], Place] = {}
     async with asyncio.TaskGroup() as group:
         for turn in count():
             place = left[turn % len(left)]
-            waiting[group.create_task(_attempt(place))] = place
+            waiting[group.create_task(_attempt(place, opened))] = place
             ended, _ = await asyncio.wait(waiting, timeout=AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
             refused = [waiting.pop(one) for one in ended]
             left = [one for one in left if one not in refused]
@@ -49,16 +55,13 @@ async def _race(places: list[Place]) -> list[socket.socket | OSError]:
     raise AssertionError("turns do not end")
 
 
-async def _attempt(place: Place) -> socket.socket | OSError:
+async def _attempt(place: Place, opened: list[socket.socket]) -> socket.socket | OSError:
     family, address = place
     one = socket.socket(family, socket.SOCK_STREAM)
+    opened.append(one)
     try:
         one.setblocking(False)
         await asyncio.get_running_loop().sock_connect(one, address)
     except OSError as problem:
-        one.close()
         return problem
-    except BaseException:
-        one.close()
-        raise
     return one

@@ -68,10 +68,12 @@ class Directory:
             else:
                 self._not_taken += 1
 
-    def loads_reported(self, loads: Mapping[str, float]) -> None:
+    def loads_reported(self, loads: Mapping[str, float | None]) -> None:
         """Loads of topics that are there; what is no load, or of no topic, is refused and counted."""
         for name, load in loads.items():
-            if name in self._topics and 0 <= load <= MOST_LOAD:  # NaN is neither
+            if load is None:
+                self._load.pop(name, None)
+            elif name in self._topics and 0 <= load <= MOST_LOAD:  # NaN is neither
                 self._load[name] = load
             else:
                 self._refused_loads += 1

@@ -25,7 +25,7 @@ from firelane.overlay.deadlines import Admission, Deadlines
 from firelane.overlay.direct import Directly
 from firelane.overlay.interest import Interest, Wish, edge_of
 from firelane.overlay.local import Local
-from firelane.overlay.notes import FOR, TO, NoteError, read_note
+from firelane.overlay.notes import FOR, TO, Note, NoteError, read_note
 from firelane.overlay.owner import Assignment
 from firelane.overlay.path import Credentials, Path, Sent
 from firelane.overlay.receiving import Receiving
@@ -66,7 +66,7 @@ class EdgeBroker:
         self._admission = Admission(exchange.broker.settings)
         self._deadlines = Deadlines(self._admission)
         self._direct = Directly(name, exchange.broker.settings.overlay.direct, self._credentials, tell)
-        self._local = Local(exchange, got=self._published, safe=self._committed)
+        self._local = Local(exchange, got=self._published, safe=self._committed, over=self._cut_off)
         self._sending = Sending(name, self._boot, self._interest)
         self._receiving = Receiving(name, self._boot)
         self._paths: dict[str, tuple[Path, asyncio.Task[None]]] = {}
@@ -101,6 +101,9 @@ class EdgeBroker:
                 self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s)
                 self._entered = True
                 self._local.want(self._interest.filters(), set())
+                for router, (path, _) in self._paths.items():
+                    if path.connected:  # since before it could take anything
+                        self._say_back(router)
                 await self._keep_time()
         finally:
             self._group = None
@@ -201,7 +204,9 @@ class EdgeBroker:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
             self._do(self._sending.path_up(router, monotonic()))
-            self._do(self._receiving.path_up(router))
+            self._receiving.path_up()
+            if self._entered:
+                self._say_back(router)
 
         def down(problem: str) -> None:
             if self._paths.get(router, (None,))[0] is path:
@@ -227,6 +232,9 @@ class EdgeBroker:
 
     def _published(self, copy: Copy) -> None:
         self._do(self._sending.published(copy, monotonic()))
+
+    def _cut_off(self) -> None:
+        self._tell("the session by which this edge is joined to others was ended; start the edge again")
 
     def _committed(self, origin: str, number: int) -> None:
         self._receiving.committed(origin, number)
@@ -258,7 +266,7 @@ class EdgeBroker:
         try:
             stamp, rest = taken_off(properties)
             topic, rest = named(rest)
-            if stamp.origin != origin or topic.startswith("$"):
+            if stamp.origin != origin:
                 raise StampError("a message of another edge than the one that has sent it directly")
         except StampError as problem:
             self._strange[str(problem)[:80]] += 1
@@ -281,14 +289,20 @@ class EdgeBroker:
         for answer in note.nothing:
             self._do(self._receiving.nothing(note.edge, answer))
 
+    def _say_back(self, router: str) -> None:
+        """Others may have sent something that did not come, and nobody would notice on a topic that says no more."""
+        note = Note(edge=self.name, boot=self._boot, back=True)
+        self._do(Tell(other, note, router) for other, edge in self._interest.edges.items() if edge.here)
+
     def _do(self, actions: Iterable[Action]) -> None:
         for action in actions:
             try:
                 self._do_one(action)
             except Exception as bug:  # one message must not end what all others need
-                self._strange[f"{type(bug).__name__}: {bug}"[:80]] += 1
-                if self._strange.total() == 1:
-                    self._tell(f"a bug, sorry: {type(bug).__name__}: {bug}")
+                what = f"{type(bug).__name__}: {bug}"[:80]
+                self._strange[what] += 1
+                if self._strange[what] == 1:
+                    self._tell(f"a bug, sorry: {what}")
 
     def _do_one(self, action: Action) -> None:
         match action:

@@ -70,10 +70,11 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadsReported:
-    """What some topics carry, all in messages or all in bytes a second; others carry what they did."""
+    """What some topics carry, all in messages or all in bytes a second, None if that is not known; others carry what
+    they did."""
 
     now_s: float
-    loads: Mapping[str, float]
+    loads: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,11 +31,18 @@ ORIGIN = "firelane-origin"  # the user property of a retained message that came 
 
 class Local:
     """`got` is called with every message that a local client publishes and others want, `safe` with messages from
-    elsewhere that are in the log."""
+    elsewhere that are in the log, `over` if its session was ended."""
 
-    def __init__(self, exchange: Exchange, *, got: Callable[[Copy], None], safe: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        got: Callable[[Copy], None],
+        safe: Callable[[str, int], None],
+        over: Callable[[], None] = lambda: None,
+    ) -> None:
         self._exchange, self._got, self._safe = exchange, got, safe
-        self._inside = Inside(exchange.server, OVERLAY, self._take, window=65_535)
+        self._inside = Inside(exchange.server, OVERLAY, self._take, over=over, window=65_535)
         self._wanted: dict[str, Wish] = {}
         self._unsafe: dict[int, tuple[str, int, int]] = {}  # packet identifier -> origin, number, QoS
         self._free = list(range(65_535, 0, -1))

@@ -41,7 +41,7 @@ from firelane.overlay.notes import FOR, TO
 
 PING_EVERY_S = 0.5
 SILENT_S = 2.0  # and it is taken for dead
-MOMENT_S = 0.01
+MOMENT_S = 0.01  # later than that, so that it is over
 PATIENCE_S = 3.0
 NO_ANSWER = "no answer"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 0.5
@@ -148,7 +148,7 @@ class Path:
         except TimeoutError:
             return NO_ANSWER
         except (OSError, ssl.SSLError) as problem:
-            return problem.strerror or str(problem)
+            return problem.strerror or str(problem) or "the connection was closed"
         except ValueError as problem:  # a name that is none
             return str(problem)
         try:

@@ -1,7 +1,8 @@
 """The receiver's side of messages between sites: each is delivered here once, in the order of its topic, and then
 acknowledged to the edge that it came from.
 
-A message says which one was before it. If that has not come, it waits a moment for it, and then the origin is asked.
+A message says which one was before it. If that has not come, it waits a moment for it, and then the origin is asked; at
+once, if this edge has just been started or found a router, as then it is hardly on its way.
 What was sent under an older epoch than was seen here is refused. QoS 0 is not waited for: what comes too late is
 discarded.
 
@@ -51,7 +52,7 @@ class _Chain:
     asked: int = 0  # before which message something was missing when that was last asked for
     skipped: tuple[tuple[int, int], ...] = ()  # gaps that were given up: what is between comes too late
     caught_up: bool = False  # whether all that had been kept for this edge before it started has come
-    lately: int = 0  # how often paths had been found when something last came in order
+    paths_found: int = 0  # when something last came in order
 
     @property
     def answered(self) -> bool:
@@ -98,11 +99,9 @@ class Receiving:
         if assignment is not None and assignment.epoch > self._epoch(topic):
             self._know(topic, assignment)
 
-    def path_up(self, router: str) -> list[Action]:
-        """A router can be reached (again): what was sent meanwhile is missing, not late. Origins are told, or nobody
-        would notice on a topic that says nothing more."""
+    def path_up(self) -> None:
+        """A router can be reached (again): what was sent meanwhile is missing, not late."""
         self._paths_found += 1
-        return [Tell(origin, Note(edge=self._name, boot=self._boot, back=True), router) for origin in self._through]
 
     def arrived(
         self, topic: str, payload: bytes, properties: dict[str, Any], stamp: Stamp, router: str | None, now: float
@@ -234,7 +233,7 @@ class Receiving:
             self.races.forget((deliver.stamp.origin, number))
         else:
             if not chain.held:
-                late = chain.last and chain.lately == self._paths_found  # else it was sent while this edge was away
+                late = chain.last and chain.paths_found == self._paths_found  # else it was sent in its absence
                 chain.ask_at = now + (ASK_AFTER_S if late else 0.0)
                 chain.since_asked = chain.asked = 0
                 self._gaps[deliver.stamp.origin, deliver.topic] = None
@@ -246,7 +245,7 @@ class Receiving:
                 self._due.setdefault((deliver.stamp.origin, deliver.topic), {})[number] = now + patience_s
 
     def _in_order(self, chain: _Chain, deliver: Deliver) -> list[Action]:
-        chain.last, chain.lately = deliver.stamp.number, self._paths_found
+        chain.last, chain.paths_found = deliver.stamp.number, self._paths_found
         chain.since_asked += 1
         self._unsafe.add((deliver.stamp.origin, deliver.stamp.number))
         actions = [deliver, *self._released(chain)]
@@ -265,7 +264,7 @@ class Receiving:
             self._held -= 1
             self._held_bytes -= len(deliver.payload)
             if number > chain.last:
-                chain.last, chain.lately = number, self._paths_found
+                chain.last, chain.paths_found = number, self._paths_found
                 chain.since_asked += 1
                 self._unsafe.add((deliver.stamp.origin, number))
                 actions.append(deliver)

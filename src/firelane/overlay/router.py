@@ -197,9 +197,9 @@ class RoutingBroker:
                 self.registry.report(load, len(self._exchange.broker.routes.known))
 
 
-def loads_of(topics: Mapping[str, TopicState | None]) -> dict[str, float]:
-    """What is known of topics' loads; one that no edge has measured yet is left out."""
-    return {name: one.rate_hz for name, one in topics.items() if one is not None and one.rate_hz is not None}
+def loads_of(topics: Mapping[str, TopicState | None]) -> dict[str, float | None]:
+    """Topics' loads; None of one that no edge has measured."""
+    return {name: one.rate_hz for name, one in topics.items() if one is not None}
 
 
 def topic_of(name: str, state: TopicState, interest: Interest) -> Topic:

@@ -236,10 +236,12 @@ class Sending:
     def back(self, edge: str, now: float, through: str | None = None) -> list[Action]:
         """Another edge can be reached again: of every topic it is sent the last message that it lacks, and will ask for
         what was before."""
-        newest = [one for state in self._topics.values() if (one := _newest_for(state, edge)) is not None]
-        for one in newest:
-            one.retry_s, one.retry_at = FIRST_RETRY_S, now
-        return self._again(edge, newest[:AGAIN_AT_ONCE], now, through)
+        newest: dict[str, _Kept] = {}
+        for one in reversed(self._kept.values()):
+            if edge in one.missing and one.copy.topic not in newest:
+                newest[one.copy.topic] = one
+                one.retry_s, one.retry_at = FIRST_RETRY_S, now
+        return self._again(edge, islice(newest.values(), AGAIN_AT_ONCE), now, through)
 
     def outdated(self, edge: str, what: Outdated, now: float, through: str | None = None) -> list[Action]:
         """Another edge knows of a newer epoch and has refused a message."""
@@ -395,12 +397,6 @@ def _owed(state: _Topic, edge: str) -> int:
 
     Among very many the one before is named instead, which the edge asks for if it lacks it.
     """
-    found = _newest_for(state, edge)
-    if found is not None:
-        return found.copy.number
-    return 0 if len(state.kept) <= LOOKED_AT else state.last
-
-
-def _newest_for(state: _Topic, edge: str) -> _Kept | None:
-    """The last message of a topic that an edge has not acknowledged, if it is among the newest."""
-    return next((one for one in islice(reversed(state.kept.values()), LOOKED_AT) if edge in one.missing), None)
+    newest = islice(reversed(state.kept.items()), LOOKED_AT)
+    found = next((number for number, kept in newest if edge in kept.missing), 0)
+    return found if found or len(state.kept) <= LOOKED_AT else state.last
