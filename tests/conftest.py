@@ -1,5 +1,6 @@
 """Shared test tools as plain modules, patience with compiled code, and one Spark session: a start takes seconds."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("firelane", deadline=None, print_blob=True)
 settings.load_profile("firelane")
 
+LAST_FAILED = "cache/lastfailed"  # where pytest keeps it
 SPARK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
@@ -31,3 +33,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """pytest-xdist puts its group behind a test's name, by which `--last-failed` (`make again`) would not find it."""
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        failed = cache.get(LAST_FAILED, {})
+        cache.set(LAST_FAILED, {re.sub(r"@\w+$", "", name): True for name in failed})

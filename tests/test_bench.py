@@ -62,6 +62,16 @@ def test_the_table_shows_targets_and_the_machine():
     assert "round 1 of 1" in done.stderr
 
 
+def test_a_page_has_a_column_for_targets_only_if_there_are_some():
+    plain = bench.Measure(name="delay", ours=2.0, unit="x", peers={"peer": 4.0})
+    aimed = bench.Measure(
+        name="delay", ours=2.0, unit="x", targets={"ours": bench.Target(words="less than 3", met=True)}
+    )
+    assert "| delay (x) | ours | 2 |  |\n|  | peer | 4 | 0.5 × |\n" in bench.report([plain])
+    assert "target" not in bench.report([plain])
+    assert "| delay (x) | ours | 2 |  | less than 3: met |\n" in bench.report([aimed, plain])
+
+
 def test_an_unknown_benchmark_is_refused_in_one_line():
     done = CliRunner().invoke(main, ["bench", "simulater"])
     assert done.exit_code == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import click
 import pytest
@@ -324,3 +325,43 @@ def test_no_option_takes_what_is_no_number(words):
     assert result.exit_code == 2
     assert f"Invalid value for '{words[-1]}'" in result.stderr
     assert "'nan' is not a number" in result.stderr
+
+
+SOMEWHERE = ("--registry", "zookeeper://127.0.0.1:1/firelane")
+
+
+@pytest.mark.parametrize("role", ["edge", "router"])
+@pytest.mark.parametrize(
+    "locator",
+    ["foo", "foo:bar", "1.2.3.4:99999", "1.2.3.4:0", ":1883", "http://x:1883", "127.0.0.1", "", "::1:1883", "h:٣"],
+)
+def test_where_nobody_can_be_reached_is_wrong_usage(role, locator):
+    result = firelane(role, *SOMEWHERE, "--locator", locator)
+    assert result.exit_code == 2
+    assert "say where others reach this broker, e.g. 10.0.0.5:1883" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "+", "#1", "ä" * 200])
+def test_a_bad_name_is_wrong_usage_and_never_that_of_the_host(name):
+    result = firelane("edge", *SOMEWHERE, "--name", name)
+    assert result.exit_code == 2
+    assert "use at most 240" in result.stderr or "no spaces, /, + and #" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("edge",), ("router",), ("overlay", "status"), ("overlay", "forget", "x")])
+@pytest.mark.parametrize("registry", ["nonsense", "zookeeper://", "zookeeper://h:x", "zookeeper://h//r", "memory://x"])
+def test_a_registry_where_nobody_is_met_is_wrong_usage(command, registry):
+    result = firelane(*command, "--registry", registry)
+    assert result.exit_code == 2
+    assert "; write zookeeper://HOST:PORT,HOST:PORT/ROOT\n" in result.stderr
+    assert "or memory" not in result.stderr
+
+
+def test_who_asks_a_registry_that_is_away_is_told_and_need_not_wait_for_long():
+    began = time.monotonic()
+    result = firelane("overlay", "status", *SOMEWHERE)
+    assert time.monotonic() - began < 8
+    assert result.exit_code == 1
+    first, second = result.stderr.splitlines()
+    assert first == "firelane: asking zookeeper://127.0.0.1:1/firelane"
+    assert second.startswith("firelane: no ZooKeeper answers at 127.0.0.1:1 within 3 s; ")

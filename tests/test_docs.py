@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import fields
+from hashlib import blake2b
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ import pytest
 
 from firelane.cli import main
 from firelane.metrics import SCHEMA
+from firelane.overlay.owner import hashed_owner
 from firelane.scenario import from_text
 from firelane.scenario.control_settings import ControlSettings
 from firelane.scenario.model import Broker, Category, Link, Need, Publisher, Scenario, Subscriber, Topic, scenario_type
@@ -70,6 +72,21 @@ def test_the_python_of_the_readme_runs(tmp_path):
     done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=True)
     predicted, simulated = map(float, done.stdout.split())
     assert predicted == pytest.approx(simulated, abs=0.02)
+
+
+def test_the_python_of_the_registry_runs(tmp_path):
+    (block,) = code_blocks(ROOT / "docs" / "reference" / "overlay-registry.md", "python")
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "alarm/#" in done.stdout
+
+
+def test_the_hashes_on_the_page_about_owners_are_those_of_the_code():
+    text = (ROOT / "docs" / "overlay-assignment.md").read_text()
+    weights = re.findall(r"^([0-9a-f]{16})  -$", text, flags=re.MULTILINE)
+    routers = ["router-1", "router-2"]
+    assert weights == [blake2b(f"{one}\0a/b".encode(), digest_size=8).hexdigest() for one in routers]
+    assert hashed_owner("a/b", routers) == routers[weights.index(max(weights))]
+    assert f"`a/b` belongs to `{hashed_owner('a/b', routers)}`" in text
 
 
 @pytest.mark.slow

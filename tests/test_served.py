@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -94,10 +95,33 @@ def test_a_bad_answer_is_an_error_in_one_line(raw, problem):
 def test_who_is_not_there_does_not_answer():
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
-    gone = Exchange(pid=0, mqtt_port=0, http_port=port)
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    gone = Exchange(pid=process.pid, mqtt_port=0, http_port=port)
     with pytest.raises(FirelaneError, match=r"does not answer: .*refused"):
         gone.counts()
     assert gone.processor_s() is None
+
+
+def test_processor_time_is_finer_than_the_ticks_of_which_the_kernel_tells():
+    burn = "import time; start = time.process_time()\nwhile time.process_time() < start + 0.2: pass\ninput()"
+    with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE) as process:
+        it = Exchange(pid=process.pid, mqtt_port=0, http_port=0)
+        tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        while process_ticks(process.pid) * tick_s < 0.2:
+            time.sleep(0.01)
+        time.sleep(0.1)  # it waits for its input now
+        exact_s = it.processor_s()
+        assert abs(exact_s - process_ticks(process.pid) * tick_s) <= 2 * tick_s  # user and system, each cut off
+        assert exact_s * os.sysconf("SC_CLK_TCK") % 1
+        assert it.processor_s() == exact_s
+        process.stdin.close()
+
+
+def process_ticks(pid):
+    """User and system time, as proc(5) has it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 @pytest.mark.slow

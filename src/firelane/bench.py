@@ -162,9 +162,7 @@ Written by `firelane bench -o docs/benchmarks.md`: one run, ours and the peers i
 brokers in five pairs, with the range of the pairs' ratios.
 On {machine}. The machine is shared, so absolute numbers wander; the ratios are what counts.
 
-| measure | who | value | ours / peer | target |
-|---|---|---|---|---|
-{rows}
+{table}
 
 An event is one arrival or departure of one copy at one queue, for all alike, with per-subscription counts and
 histograms on. What the peers are given is in the opening lines of `benchmarks/simulator.py`,
@@ -178,14 +176,20 @@ subscriptions histograms are kept per class.
 
 def report(measures: list[Measure]) -> str:
     """The measures as a page of the documentation."""
-    rows = []
+    return REPORT.format(rounds=ROUNDS, machine=machine(), table=_table(measures))
+
+
+def _table(measures: list[Measure]) -> str:
+    """A row for ours and for each peer; a column for targets if anything has one."""
+    rows = [["measure", "who", "value", "ours / peer", "target"], ["---"] * 5]
     for one in measures:
-        rows.append(f"| {one.name} ({one.unit}) | {OURS} | {_number(one.ours, one.unit)} | | {_target(one, OURS)} |")
+        rows.append([f"{one.name} ({one.unit})", OURS, _number(one.ours, one.unit), "", _target(one, OURS)])
         rows += [
-            f"| | {peer} | {_number(value, one.unit)} | {_ratio(one, peer)} | {_target(one, peer)} |"
+            ["", peer, _number(value, one.unit), _ratio(one, peer), _target(one, peer)]
             for peer, value in one.peers.items()
         ]
-    return REPORT.format(rounds=ROUNDS, machine=machine(), rows="\n".join(rows))
+    columns = 5 if any(one.targets for one in measures) else 4
+    return "\n".join(f"| {' | '.join(cells[:columns])} |" for cells in rows)
 
 
 def _processor() -> str:

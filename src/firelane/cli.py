@@ -6,6 +6,7 @@ import io
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class _Number(click.FloatRange):
         return number
 
 
+REGISTRY_WITHIN_S, TOLD_AFTER_S = 3.0, 0.5  # of one that is asked: when it must answer, and whoever waits is told so
 YEAR_S = 366 * 86_400  # the longest window
 
 _scenario = click.argument("scenario", metavar="SCENARIO")
@@ -1062,11 +1064,60 @@ def _served(command: Any) -> Any:
     return command
 
 
+def _registry_address(context: click.Context, option: click.Parameter, address: str) -> str:
+    """What can be a registry of several processes; without kazoo nobody can tell."""
+    from importlib.util import find_spec
+
+    from firelane.overlay.registry import RegistryError, parse_registry
+
+    if address.startswith("memory://"):
+        problem = "nobody else is met in the memory of one process"
+    else:
+        try:
+            parse_registry(address)
+            return address
+        except RegistryError as wrong:
+            if find_spec("kazoo") is None:
+                raise
+            problem = str(wrong).rpartition("; ")[0]
+    raise click.BadParameter(f"{problem}; write zookeeper://HOST:PORT,HOST:PORT/ROOT", param=option)
+
+
+def _broker_name(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    from firelane.overlay.joining import check_name
+
+    return _usable(name, check_name, option)
+
+
+def _reachable_at(context: click.Context, option: click.Parameter, locator: str | None) -> str | None:
+    from firelane.overlay.joining import check_locator
+
+    return _usable(locator, check_locator, option)
+
+
+def _usable(given: str | None, check: Callable[[str], None], option: click.Parameter) -> str | None:
+    """What was given, if it passes the check that others make as well."""
+    try:
+        if given is not None:
+            check(given)
+    except FirelaneError as problem:
+        raise click.BadParameter(str(problem), param=option) from None
+    return given
+
+
 _registry = click.option(
-    "--registry", required=True, metavar="ADDRESS", help="zookeeper://HOST:PORT,HOST:PORT, where brokers find others."
+    "--registry",
+    required=True,
+    metavar="ADDRESS",
+    callback=_registry_address,
+    help="zookeeper://HOST:PORT,HOST:PORT, where brokers find others.",
 )
-_named = click.option("--name", metavar="NAME", help="Of this broker, unlike any other's; by default the host's.")
-_locator = click.option("--locator", metavar="HOST:PORT", help="Where others reach it, if not where it listens.")
+_named = click.option(
+    "--name", metavar="NAME", callback=_broker_name, help="Of this broker, unlike any other's; by default the host's."
+)
+_locator = click.option(
+    "--locator", metavar="HOST:PORT", callback=_reachable_at, help="Where others reach it, if not where it listens."
+)
 
 
 @main.command()
@@ -1128,7 +1179,8 @@ def _join(role: Any, registry: str, name: str | None, locator: str | None, dds: 
 
     from firelane.overlay.joining import Joining
 
-    return Joining(role=role, registry=registry, name=name or socket.gethostname(), locator=locator, dds=dds)
+    name = socket.gethostname() if name is None else name
+    return Joining(role=role, registry=registry, name=name, locator=locator, dds=dds)
 
 
 @main.command()
@@ -1172,14 +1224,18 @@ def overlay() -> None:
 @_registry
 @_json
 def overlay_status(registry: str, as_json: bool) -> None:
-    """Brokers, who leads, and the topics that cross sites with their routers."""
-    from firelane.overlay.showing import shown, state_of
+    """Brokers, who leads, the topics that cross sites with their routers, and what was moved last and why."""
+    import shutil
+    import time
 
-    status = _overlay_status(registry)
+    from firelane.overlay.screen import screen
+    from firelane.overlay.showing import state_of
+
+    status = _asked(registry, lambda known: known.status())
     if as_json:
         _print_json(state_of(status))
     else:
-        for line in shown(status):
+        for line in screen(status, now_s=time.time(), width=shutil.get_terminal_size((100, 24)).columns):
             click.echo(line)
 
 
@@ -1190,16 +1246,21 @@ def overlay_status(registry: str, as_json: bool) -> None:
     type=click.Choice(["fewest-topics", "least-load", "long-term", "bounded-moves"]),
     default="bounded-moves",
     show_default=True,
+    help="Of the leader that is imagined, whatever that of routers is.",
 )
 @click.option("--moves", type=click.IntRange(0), default=10, show_default=True, help="At most so many.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @_json
 def overlay_plan(registry: str, strategy: str, moves: int, output: str | None, as_json: bool) -> None:
-    """What a leader with this strategy would move next, and why; nothing is moved."""
-    from firelane.overlay.leading import Leading
+    """What a leader with this strategy would do next, and why; nothing is moved.
+
+    The registry does not say by which strategy routers lead (exchange.overlay.strategy): give theirs. Over REST a
+    router is asked what it would do itself (GET /api/v1/overlay/plan).
+    """
+    from firelane.overlay.leader.leading import Leading
     from firelane.overlay.showing import dry_run
 
-    plan = dry_run(_overlay_status(registry), Leading(strategy=strategy, max_moves=moves))
+    plan = dry_run(_asked(registry, lambda known: known.status()), Leading(strategy=strategy, max_moves=moves))
     if output is not None:
         _write(output, json.dumps(plan.to_data(), indent=2))
     if as_json:
@@ -1209,16 +1270,35 @@ def overlay_plan(registry: str, strategy: str, moves: int, output: str | None, a
             click.echo(line)
 
 
-def _overlay_status(address: str) -> Any:
+@overlay.command("forget")
+@click.argument("edge")
+@_registry
+def overlay_forget(edge: str, registry: str) -> None:
+    """Forget EDGE, which is away and will not come back: others keep nothing for it any more.
+
+    What they have kept for it is dropped. If it does come back, it begins as a new one.
+    """
+    _asked(registry, lambda known: known.forget_edge(edge))
+    click.echo(f"the edge {edge} is forgotten; others drop what they kept for it")
+
+
+def _asked(address: str, ask: Callable[[Any], Any]) -> Any:
+    """What a registry answers; who has to wait for that is told for whom."""
     import asyncio
+    from functools import partial
 
     from firelane.overlay.registry import Registry, parse_registry
 
-    async def read() -> Any:
-        async with Registry(parse_registry(address)) as registry:
-            return await registry.status()
+    async def answer() -> Any:
+        tree = parse_registry(address)
+        tell = partial(click.echo, f"firelane: asking {tree.name}", err=True)
+        slow = asyncio.get_running_loop().call_later(TOLD_AFTER_S, tell)
+        async with Registry(tree, wait_s=REGISTRY_WITHIN_S) as registry:
+            answered = await ask(registry)
+        slow.cancel()
+        return answered
 
-    return asyncio.run(read())
+    return asyncio.run(answer())
 
 
 @main.command()

@@ -37,7 +37,7 @@ from firelane.mqtt.packets import (
     Subscription,
     Unsubscribe,
 )
-from firelane.mqtt.reasons import PacketError, Reason
+from firelane.mqtt.reasons import PacketError, Reason, in_words
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 KEEP_ALIVE_S = 30
@@ -416,7 +416,7 @@ class _Connection(asyncio.Protocol):
                 if future is not None and not future.done():
                     future.set_result(packet)
             case Disconnect():
-                self.why = f" ({_named(packet.reason)})"
+                self.why = f" ({in_words(packet.reason)})"
                 self.leave()
 
 
@@ -463,14 +463,7 @@ def _check_qos(qos: int) -> None:
         raise ClientError(f"this client knows QoS 0 and 1, not {qos}")
 
 
-def _named(reason: int) -> str:
-    try:
-        return Reason(reason).name.lower().replace("_", " ")
-    except ValueError:
-        return f"reason 0x{reason:02x}"
-
-
 def _consent(reasons: list[int], properties: dict[str, Any], what: str) -> None:
     worst = max(reasons, default=0)
     if worst >= Reason.UNSPECIFIED_ERROR:
-        raise ClientError(f"the broker refuses {what}: {properties.get('reason_string') or _named(worst)}")
+        raise ClientError(f"the broker refuses {what}: {properties.get('reason_string') or in_words(worst)}")

@@ -12,6 +12,8 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -22,6 +24,16 @@ LONGEST_KEY = 200
 def printable(text: str) -> str:
     """The text with line breaks, terminal commands and the like spelt out."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def why_of(problem: Exception) -> str:
+    """What went wrong in the system's own words: Python adds addresses to them that are told anyway."""
+    if reason := getattr(problem, "reason", None):  # of TLS, as WRONG_VERSION_NUMBER
+        return str(reason).lower().replace("_", " ")
+    number = getattr(problem, "errno", None)
+    if number and number > 0:  # below that they are of other lists, as of names that nobody knows
+        return os.strerror(number).lower()
+    return getattr(problem, "strerror", None) or str(problem)
 
 
 class FirelaneError(Exception):
@@ -61,8 +73,10 @@ class ServeError(FirelaneError):
     @classmethod
     def listening(cls, host: str, port: int, problem: Exception, remedy: str) -> Self:
         """An address at which nothing can be listened to."""
-        why = getattr(problem, "strerror", None) or problem
-        return cls(f"cannot listen on {host} port {port}: {why}; {remedy}")
+        number = getattr(problem, "errno", None) or 0
+        if number == errno.EADDRNOTAVAIL or number < 0:  # below are names that nobody knows
+            remedy = "choose another --host"
+        return cls(f"cannot listen on {host} port {port}: {why_of(problem)}; {remedy}")
 
 
 class InfeasibleError(FirelaneError):

@@ -1,19 +1,14 @@
-"""Domains that tests running side by side do not share, patience, and the two ends of a stream."""
+"""Patience, and the two ends of a stream."""
 
 import asyncio
-import secrets
 import time
 from contextlib import AsyncExitStack
 
+from dds_domains import some_domain
 from firelane.dds import DdsTransport, Network
 
 PATIENCE_S = 20.0
 QUICK = Network(lease_s=1.0)
-
-
-def some_domain() -> int:
-    """One whose ports stay below those that systems hand out by themselves."""
-    return 1 + secrets.randbelow(99)
 
 
 def wait_until(true, *, within_s: float = PATIENCE_S) -> None:

@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from dds_rooms import QUICK, some_domain
+from dds_rooms import QUICK
 
+from dds_domains import some_domain
 from firelane.dds import DdsError, Network, Participant, Reader, SensorUpdates, Writer
 
 

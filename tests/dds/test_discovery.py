@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import key
 from cyclonedds.idl.types import float64, int32, sequence
-from dds_rooms import QUICK, some_domain, wait_until
+from dds_rooms import QUICK, wait_until
 
+from dds_domains import some_domain
 from firelane.dds import Discovery, Participant, Reader, SensorUpdates, Writer
 
 

@@ -3,8 +3,9 @@
 from contextlib import contextmanager
 
 import pytest
-from dds_rooms import QUICK, some_domain, wait_until
+from dds_rooms import QUICK, wait_until
 
+from dds_domains import some_domain
 from firelane.dds import Gone, Network, Participant, Reader, SensorUpdates, Writer
 from firelane.dds.network import UNCONFIRMED_BYTES
 

@@ -9,8 +9,9 @@ import pytest
 from cyclonedds.idl import IdlStruct, make_idl_struct
 from cyclonedds.idl.annotations import appendable, key, mutable
 from cyclonedds.idl.types import array, float64, int32, sequence
-from dds_rooms import QUICK, some_domain, wait_until
+from dds_rooms import QUICK, wait_until
 
+from dds_domains import some_domain
 from firelane.dds import DdsError, Participant, Roster, Writer, identity_of, kind_of, read_kind
 from firelane.dds.kinds import MOST_BYTES
 

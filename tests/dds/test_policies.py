@@ -10,10 +10,11 @@ from cyclonedds.pub import DataWriter, Publisher
 from cyclonedds.sub import DataReader, Subscriber
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
-from dds_rooms import QUICK, some_domain
+from dds_rooms import QUICK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dds_domains import some_domain
 from firelane.dds import Participant, Policies, SensorUpdates, as_text, from_text, mismatches, unsupported
 from firelane.dds.policies import offering, policies_of
 

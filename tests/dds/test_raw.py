@@ -8,8 +8,9 @@ import pytest
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import appendable, key, mutable
 from cyclonedds.idl.types import int32, sequence
-from dds_rooms import QUICK, some_domain, wait_until
+from dds_rooms import QUICK, wait_until
 
+from dds_domains import some_domain
 from firelane.dds import (
     DISPOSED,
     UNREGISTERED,

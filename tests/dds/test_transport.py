@@ -13,8 +13,9 @@ import uvloop
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import key
 from cyclonedds.idl.types import byte, sequence
-from dds_rooms import PATIENCE_S, QUICK, TwoEnds, met, some_domain, until
+from dds_rooms import PATIENCE_S, QUICK, TwoEnds, met, until
 
+from dds_domains import some_domain
 from firelane.dds import DdsError, DdsTransport, Participant, SensorUpdates, Writer
 from firelane.dds.transport import MOST_STREAMS, TOPIC
 

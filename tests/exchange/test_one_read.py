@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from firelane.exchange import publishing
 from firelane.exchange.reading import LOOKED_AT_ONCE
 from firelane.mqtt.encode import encode
+from firelane.mqtt.fields import variable
 from firelane.mqtt.packets import V3, V5, Ack, Kind, Publish
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.settings import AccessRule
@@ -132,3 +134,105 @@ def test_a_message_alone_in_its_read_fares_as_it_does_behind_another_packet(make
         seen.append((ann.payloads(), taken, counts.publish_received, counts.publish_bytes_received, refused))
     alone, behind = seen
     assert alone == behind
+
+
+def pair(name, value):
+    return b"\x26" + b"".join(len(one).to_bytes(2, "big") + one for one in (name, value))
+
+
+ROOM = ("room", "12")
+GOOD = {
+    "nothing": (b"", {}),
+    "one user property": (pair(b"room", b"12"), {"user_property": [ROOM]}),
+    "two, one of them twice": (
+        pair(b"room", b"12") + pair(b"b", b"") + pair(b"room", b"13"),
+        {"user_property": [ROOM, ("b", ""), ("room", "13")]},
+    ),
+    "letters from elsewhere": (
+        pair("größe".encode(), "日本".encode()),
+        {"user_property": [("größe", "日本")]},
+    ),
+    "more than one byte of length": (pair(b"long", b"x" * 150), {"user_property": [("long", "x" * 150)]}),
+    "others before": (
+        b"\x01\x01" + pair(b"room", b"12"),
+        {"payload_format_indicator": 1, "user_property": [ROOM]},
+    ),
+    "others behind": (
+        pair(b"room", b"12") + b"\x03\x00\x01x",
+        {"user_property": [ROOM], "content_type": "x"},
+    ),
+    "an alias": (b"\x23\x00\x01", {}),
+}
+BAD = {
+    "a null character in a name": pair(b"ro\0om", b"12"),
+    "a null character in a value": pair(b"room", b"\0"),
+    "no UTF-8": pair(b"room", b"\xff"),
+    "a name without a value": pair(b"room", b"12")[:7],
+    "a value cut short": pair(b"room", b"12")[:-1],
+    "a value that ends behind the properties": pair(b"room", b"12")[:-3] + b"\x09",
+    "what only brokers say": b"\x0b\x01",
+}
+
+
+def saying(properties, qos):
+    body = b"\0\1a" + (b"\0\7" if qos else b"") + variable(len(properties)) + properties + b"the message behind"
+    return bytes((0x30 | qos << 1,)) + variable(len(body)) + body
+
+
+@pytest.fixture(params=["new topic", "known topic"])
+def audience(request, make_desk):
+    """Who wants `a` with bytes of its own, with those that all share, and with MQTT 3.1.1; and one who publishes."""
+    desk = make_desk()
+    own = desk.join("own")
+    own.subscribe("a", qos=1, subscription_identifier=[9])
+    audience = own, desk.subscriber("ann"), desk.subscriber("old", V3)
+    if request.param == "known topic":
+        desk.join("cat").publish("a", b"before")
+        assert all(one.payloads() == [b"before"] for one in audience)
+    return *audience, desk.join("ben")
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("said", GOOD, ids=lambda said: said)
+def test_what_a_message_says_beside_itself_reaches_everybody(audience, said, qos):
+    own, ann, old, ben = audience
+    properties, meant = GOOD[said]
+    ben.send_raw(PINGREQ + saying(properties, qos))
+    (first,), (second,) = own.messages(), ann.messages()
+    assert first.properties == meant | {"subscription_identifier": [9]}
+    assert second.properties == meant
+    assert first.payload == second.payload == b"the message behind"
+    assert old.payloads() == [b"the message behind"]
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("said", BAD, ids=lambda said: said)
+def test_nonsense_beside_a_message_reaches_nobody_and_ends_its_publisher(audience, said, qos):
+    *others, ben = audience
+    ben.send_raw(PINGREQ + saying(BAD[said], qos))
+    assert ben.closed
+    assert all(one.payloads() == [] and not one.closed for one in others)
+
+
+def test_what_a_message_says_beside_itself_survives_a_crash_on_a_known_topic(make_desk):
+    desk = make_desk()
+    ann, ben = desk.subscriber("ann"), desk.join("ben")
+    ben.publish("a", b"known")
+    ann.drop()
+    ben.publish("a", b"kept", qos=1, properties={"user_property": [("room", "12")]})
+    desk.crash()
+    (kept,) = desk.lasting("ann").messages()
+    assert (kept.payload, kept.properties) == (b"kept", {"user_property": [("room", "12")]})
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_few_user_properties_do_not_make_the_way_long(desk, monkeypatch, qos):
+    ann, ben = desk.subscriber("ann"), desk.join("ben")
+    ben.publish("a", b"known")
+
+    def long_way(*_):
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr(publishing, "handle_publish", long_way)
+    ben.send_raw(PINGREQ + saying(pair(b"room", b"12"), qos))
+    assert ann.payloads() == [b"known", b"the message behind"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
+from firelane.mqtt.fields import Reader, variable
 from firelane.mqtt.packets import (
     V3,
     V5,
@@ -28,7 +29,7 @@ from firelane.mqtt.packets import (
     Unsubscribe,
     Will,
 )
-from firelane.mqtt.properties import TABLE, WILL
+from firelane.mqtt.properties import MOST_REPEATED, TABLE, WILL, _read_one, user_properties
 from firelane.mqtt.reasons import REASONS, PacketError, Reason
 
 MOST = 268_435_460
@@ -123,6 +124,54 @@ def parsed(raw: bytes, version: int):
 def test_what_is_written_is_read_back(version, data):
     packet = data.draw(packets(version))
     assert parsed(encode(packet, version), version) == packet
+
+
+odd_strings = st.sampled_from([b"", b"a", "ä".encode(), b"\0", b"a\0b", b"\xff"])
+
+
+@st.composite
+def almost_user_properties(draw):
+    """Some, with good and bad strings, perhaps cut short, perhaps with others behind."""
+    strings = [(draw(odd_strings), draw(odd_strings)) for _ in range(draw(st.integers(0, 3)))]
+    pairs = [b"\x26" + b"".join(len(one).to_bytes(2, "big") + one for one in pair) for pair in strings]
+    data = b"".join(pairs) + draw(st.sampled_from([b"", b"\x01\x01", b"\x26", b"\x0b\x00"]))
+    return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
+
+
+@given(almost_user_properties() | binary)
+def test_user_properties_read_in_one_go_are_those_read_one_by_one(data):
+    pairs = user_properties(data, 0, len(data))
+    reader, found = Reader(data), {}
+    try:
+        while reader.at < reader.end:
+            _read_one(reader, Kind.PUBLISH, found)
+    except PacketError:
+        assert pairs is None
+    else:
+        only = found.keys() <= {"user_property"}
+        assert pairs == (found.get("user_property", []) if only else None)
+
+
+class Watched(bytes):
+    """Remembers how far it was read."""
+
+    furthest = 0
+
+    def __getitem__(self, key):
+        self.furthest = max(self.furthest, key.start if isinstance(key, slice) else key)
+        return super().__getitem__(key)
+
+
+def test_no_more_user_properties_are_read_than_a_packet_may_have():
+    one = b"\x26\0\0\0\0"
+    most = one * MOST_REPEATED
+    assert len(user_properties(most, 0, len(most))) == MOST_REPEATED
+    many = Watched(one * 100 * MOST_REPEATED)
+    assert user_properties(many, 0, len(many)) is None
+    assert many.furthest <= len(most) + len(one)
+    with pytest.raises(PacketError) as refused:
+        decode(0x30, b"\0\1a" + variable(len(many)) + many, V5)
+    assert refused.value.reason is Reason.QUOTA_EXCEEDED
 
 
 @given(packets(V5))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import secrets
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
@@ -11,6 +10,7 @@ from threading import Thread
 
 from sites import Sites, until
 
+from dds_domains import some_domain
 from firelane.dds import Network
 from firelane.overlay.bridge.bridge import Bridge
 from firelane.scenario.dds_settings import DdsSettings
@@ -75,7 +75,7 @@ class Bridged(Sites):
 
     async def bridge(self, name, domain=None, key=None, **settings):
         """Have an edge bridge a domain."""
-        domain = self.domains.setdefault(key or name, 1 + secrets.randbelow(99)) if domain is None else domain
+        domain = self.domains.setdefault(key or name, some_domain()) if domain is None else domain
         wanted = DdsSettings(domain=domain, prefix="dds/0", lease_s=LEASE_S, **settings)
         stack = self._stacks[name]
         tell = lambda line: self.lines.append(f"{name}: {line}")  # noqa: E731
@@ -115,9 +115,8 @@ async def bridged(folder, *, edges=("a", "b"), routers=("r1",), **settings):
         for name in edges:
             await one.start("edge", name, **settings)
         await one.joined()
-        domains = iter(secrets.SystemRandom().sample(range(1, 100), len(edges)))
         for name in edges:
-            one.domains[name] = next(domains)
+            one.domains[name] = some_domain()
             await one.bridge(name)
         yield one
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firelane.overlay.cluster import Cluster
+from firelane.overlay.leader.cluster import Cluster
 
 NOWHERE = -1
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import paho.mqtt.client as paho
 
 from firelane.client import Client
 from firelane.exchange.run import running
@@ -89,3 +91,35 @@ async def sites(folder, *, edges=("a", "b"), routers=("r1", "r2"), registry=None
         yield one
     finally:
         await one.close()
+
+
+@contextmanager
+def stock(here, edge, client_id, *, got=None, wants=None, qos=0, keep=False):
+    """A stock client at an edge; `keep` has its session outlive it."""
+    host, port = here.exchanges[edge].addresses["mqtt"].removeprefix("mqtt://").split(":")
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not keep)
+    if got is not None:
+        client.on_message = lambda client, data, message: got.append((message.topic, message.payload))
+    if wants is not None:
+        client.on_connect = lambda client, *_: client.subscribe(wants, qos)
+    client.connect(host, int(port))
+    client.loop_start()
+    try:
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+@contextmanager
+def stock5(here, edge, client_id):
+    """A stock client of MQTT 5 at an edge."""
+    host, port = here.exchanges[edge].addresses["mqtt"].removeprefix("mqtt://").split(":")
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
+    client.connect(host, int(port))
+    client.loop_start()
+    try:
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()

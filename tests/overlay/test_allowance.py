@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.overlay.allowance import MOST_TOPICS, Allowance
+from firelane.overlay.paths.allowance import MOST_TOPICS, Allowance
 
 
 def sent(allowance, seconds, **rates_hz):

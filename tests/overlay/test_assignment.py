@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firelane.errors import FirelaneError
-from firelane.overlay.assignment import STRATEGIES, Tuning, strategy, warm
+from firelane.overlay.leader.assignment import STRATEGIES, Tuning, strategy, warm
 
 by_load = pytest.mark.parametrize("name", ["bounded-moves", "least-load"])
 each = pytest.mark.parametrize("name", STRATEGIES)

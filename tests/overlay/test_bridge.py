@@ -317,9 +317,8 @@ def test_endpoints_that_are_no_clients_count_and_do_not_linger(tmp_path):
             edge.declare_endpoints({"t": 0}, {})  # they have gone, though messages came a moment ago
             assert edge._local.endpoints()[:2] == ({}, {})
             edge.declare_endpoints({"t": 3, "u": 2}, {})
-            for _ in range(100):
-                rates = edge._local.endpoints()[2]  # what was written is longer and longer ago
-            assert rates == {"t": 0.0}
+            edge._local._origins._looked_at -= 100.0  # what was written is long ago
+            assert edge._local.endpoints()[2] == {"t": 0.0}
 
     run(main)
 
@@ -341,10 +340,9 @@ def test_a_bridge_whose_session_was_ended_by_an_operator_begins_anew(tmp_path, s
                 exchange.server.settle()
                 await until(lambda: here.told(site)["told"] == {"failed": 1}, LONG_S)
                 async with asyncio.timeout(LONG_S):
-                    while len(reader.samples) == 1:  # those are not carried that come while nobody wants them
+                    while reader.samples[-1]["number"] == 1:  # it may come again; what nobody wants is not carried
                         writer.send(number=2)
                         await asyncio.sleep(0.1)
-                assert reader.samples[1]["number"] == 2
 
     run(main)
 

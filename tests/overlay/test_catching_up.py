@@ -2,11 +2,13 @@
 
 import pytest
 
-from firelane.overlay.actions import Copy, Deliver, Forward, Tell
-from firelane.overlay.interest import Edge, Interest, Wish
-from firelane.overlay.notes import AGAIN_AT_ONCE
-from firelane.overlay.receiving import ASK_AFTER_S, Receiving
-from firelane.overlay.sending import FIRST_RETRY_S, LONGEST_WAIT_S, SETTLED_S, Sending
+from firelane.overlay.interest import Edge, Interest
+from firelane.overlay.messages.actions import Copy, Deliver, Forward, Tell
+from firelane.overlay.messages.keeping import FIRST_RETRY_S
+from firelane.overlay.messages.notes import AGAIN_AT_ONCE
+from firelane.overlay.messages.receiving import ASK_AFTER_S, Receiving
+from firelane.overlay.messages.sending import LONGEST_WAIT_S, SETTLED_S, Sending
+from firelane.overlay.registry import Wish
 
 TOPIC = "room/1"
 STEP_S = 0.05  # a question and its answer on the way
@@ -48,7 +50,7 @@ class Receiver:
                 self._deliver(self.receiving.arrived(*given))
             elif isinstance(action, Tell):
                 for answer in action.note.nothing:
-                    self._deliver(self.receiving.nothing("a", answer))
+                    self._deliver(self.receiving.nothing("a", action.note.boot, answer))
 
     def _deliver(self, actions):
         self.got += [one.stamp.number for one in actions if isinstance(one, Deliver)]

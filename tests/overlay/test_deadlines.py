@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from firelane.exchange.access import Identity
-from firelane.overlay.actions import Copy, Deliver, Direct, Tell
 from firelane.overlay.deadlines import Admission, Deadlines
-from firelane.overlay.interest import Edge, Interest, Wish
-from firelane.overlay.races import Races
-from firelane.overlay.receiving import Receiving
-from firelane.overlay.sending import Sending
-from firelane.overlay.stamp import Stamp
+from firelane.overlay.interest import Edge, Interest
+from firelane.overlay.messages.actions import Copy, Deliver, Direct, Tell
+from firelane.overlay.messages.races import Races
+from firelane.overlay.messages.receiving import Receiving
+from firelane.overlay.messages.sending import Sending
+from firelane.overlay.messages.stamp import Stamp
+from firelane.overlay.registry import Wish
 from firelane.scenario.load import from_data
 from firelane.scenario.need import Need
 
@@ -122,7 +123,7 @@ class Receiver:
                 case Deliver(stamp=stamp):
                     self.delivered.append(stamp.number)
                     if stamp.qos:
-                        self.machine.committed("a", stamp.number)
+                        self.machine.committed(stamp)
                 case Tell(note=note):
                     self.came += note.came
 
@@ -307,10 +308,10 @@ def test_a_direct_copy_under_an_older_epoch_is_refused_as_any_other_is():
 def test_so_many_races_and_gaps_are_remembered_and_no_more():
     races = Races(most=10)
     for n in range(100):
-        races.came(("a", n), "direct")
+        races.came(("a", 1, n), "direct")
     assert len(races) == 10
-    assert races.seen(("a", 99))
-    assert not races.seen(("a", 89))
+    assert races.seen(("a", 1, 99))
+    assert not races.seen(("a", 1, 89))
     here = Receiver(0.0)
     here.gets(1)
     for n in range(10, 1000, 10):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import socket
 import time
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from threading import Timer
 
 import pytest
 
-from firelane.overlay.dialling import AGAIN_S, dialled
+from firelane.mqtt.encode import encode
+from firelane.mqtt.packets import V5, Connack
+from firelane.overlay.paths.dialling import AGAIN_S, dialled
+from firelane.overlay.paths.path import Credentials, Path
 from firelane.overlay.registry.client import _Handler
 
 KERNEL_S = 1.0  # after which Linux sends a first packet again
@@ -62,7 +67,7 @@ def test_who_does_not_answer_in_time_is_given_up_and_nothing_is_left_open():
             made.append(open_socket(*given))
             return made[-1]
 
-        patch.setattr("firelane.overlay.dialling.socket.socket", noted)
+        patch.setattr("firelane.overlay.paths.dialling.socket.socket", noted)
         asyncio.run(main(there))
     assert len(made) >= 3
     assert all(one.fileno() == -1 for one in made)
@@ -95,6 +100,60 @@ def test_of_several_addresses_one_that_refuses_does_not_keep_from_the_next(monke
                 return one.getpeername()
 
         assert asyncio.run(main()) == ("127.0.0.1", port)
+
+
+def test_on_a_host_without_ipv6_a_name_that_has_such_an_address_too_is_reached_by_the_other(monkeypatch):
+    class WithoutIPv6(socket.socket):
+        def __init__(self, family=-1, *rest, **named):
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *rest, **named)
+
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+
+        async def main():
+            async def found(*_, **__):
+                six, four = (socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, ("127.0.0.1", port))
+                return [(family, socket.SOCK_STREAM, 0, "", address) for family, address in (six, four)]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+            monkeypatch.setattr("firelane.overlay.paths.dialling.socket.socket", WithoutIPv6)
+            with await dialled("somewhere", port, 5.0) as one:
+                return one.getpeername()
+
+        assert asyncio.run(main()) == ("127.0.0.1", port)
+
+
+def test_a_path_without_file_descriptors_says_so_and_is_there_when_there_are_some(monkeypatch):
+    tries, problems = count(), []
+
+    class OutOfThem(socket.socket):
+        def __init__(self, *given, **named):
+            if next(tries) < 3:
+                raise OSError(errno.EMFILE, "Too many open files")
+            super().__init__(*given, **named)
+
+    async def answer(reader, writer):
+        await reader.read(2)
+        writer.write(encode(Connack(session_present=False, reason=0), V5))
+        await reader.read()
+        writer.transport.abort()
+
+    async def main():
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        locator = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setattr("firelane.overlay.paths.dialling.socket.socket", OutOfThem)
+        up = asyncio.Event()
+        path = Path("a", locator, Credentials(), got=lambda packet: None, up=up.set, down=problems.append)
+        async with server, asyncio.timeout(10), asyncio.TaskGroup() as group:
+            task = group.create_task(path.run())
+            await up.wait()
+            task.cancel()
+        await asyncio.sleep(0.05)  # both ends are closed at the loop's next turns
+
+    asyncio.run(main())
+    assert problems == ["too many open files"] * 3
 
 
 def test_a_registry_that_is_back_is_reached_as_soon():

@@ -11,11 +11,13 @@ from sites import sites, until
 from firelane.client import Client, ClientError
 from firelane.exchange.access import Identity, hashed
 from firelane.exchange.neighbours import Neighbours
+from firelane.exchange.retained import OVERLAY_NUMBERS
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish, Will
-from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Status, TopicState, TreeState, Wanted
-from firelane.overlay.showing import shown, state_of
-from firelane.overlay.stamp import Stamp, stamped
+from firelane.overlay.messages.stamp import Stamp, stamped
+from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Status, TopicState, TreeState, Wish
+from firelane.overlay.screen import screen
+from firelane.overlay.showing import state_of
 
 OPEN = {"overlay": {"direct": {"from": ["*"]}}}
 SOON = (("max-delay", "200 ms"),)
@@ -201,7 +203,7 @@ def test_at_an_edge_no_ordinary_client_publishes_below_overlay(tmp_path):
     async def main():
         async with two_sites(tmp_path) as (here, _), here.client("b", client_id="eve") as eve, here.client("b") as ben:
             await ben.subscribe("#", lambda topic, payload: heard.append(payload))
-            await ben.subscribe("$overlay/#", lambda topic, payload: heard.append(payload))
+            await ben.subscribe("$overlay/#", lambda topic, payload: topic == OVERLAY_NUMBERS or heard.append(payload))
             for topic in ("$overlay/to/b", "$overlay/to/a", "$overlay/for/b", "$overlay/x"):
                 with pytest.raises(ClientError):
                     await eve.publish(topic, b"forged", qos=1)
@@ -220,7 +222,7 @@ def test_at_an_edge_no_will_is_published_below_overlay(tmp_path):
 
     async def main():
         async with two_sites(tmp_path) as (here, _), here.client("b") as ben:
-            await ben.subscribe("$overlay/#", lambda topic, payload: heard.append(payload))
+            await ben.subscribe("$overlay/#", lambda topic, payload: topic == OVERLAY_NUMBERS or heard.append(payload))
             await ben.subscribe("last/#", lambda topic, payload: heard.append(payload))
             for topic in ("$overlay/to/b", "last/words"):
                 host, port = here.exchanges["b"].addresses["mqtt"].removeprefix("mqtt://").split(":")
@@ -318,7 +320,7 @@ def test_no_more_edges_are_sent_to_directly_than_may_be(tmp_path):
 
 
 def test_which_topics_go_directly_is_shown():
-    hurried = {"alarm/+": Wanted(qos=0, deadline_s=0.2)}
+    hurried = {"alarm/+": Wish(qos=0, deadline_s=0.2)}
     status = Status(
         registry="memory://shown",
         state=TreeState.CONNECTED,
@@ -336,7 +338,7 @@ def test_which_topics_go_directly_is_shown():
     assert [state["edges"][name]["deadlines"] for name in "ab"] == [0, 1]
     assert state["topics"]["alarm/1"]["direct"] == ["b"]
     assert state["topics"]["log"]["direct"] == []
-    lines = shown(status)
+    lines = screen(status, now_s=0.0, width=100)
     assert [line.split(maxsplit=1)[1] for line in lines if "->" in line] == [
         "a -> r1 -> b, and directly to b",
         "a -> r1 -> b",

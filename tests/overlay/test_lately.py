@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firelane.overlay.lately import Lately
+from firelane.overlay.leader.lately import Lately
 
 NAMES = [f"t{number}" for number in range(40)]
 some_loads = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 99).map(float), max_size=40)

@@ -9,8 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from firelane.overlay.assignment import STRATEGIES, Tuning
-from firelane.overlay.leader_events import (
+from firelane.overlay.leader.assignment import STRATEGIES, Tuning
+from firelane.overlay.leader.events import (
     Assign,
     Deposed,
     Elected,
@@ -23,7 +23,7 @@ from firelane.overlay.leader_events import (
     TopicsChanged,
     WakeAt,
 )
-from firelane.overlay.leading import Leader, Leading
+from firelane.overlay.leader.leading import Leader, Leading
 from firelane.overlay.owner import Assignment
 
 EDGES = ("north", "south", "east")

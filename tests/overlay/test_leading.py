@@ -8,10 +8,9 @@ from collections import Counter
 import pytest
 
 from firelane.errors import FirelaneError
-from firelane.overlay.assignment import STRATEGIES, Tuning
-from firelane.overlay.directory import Directory
-from firelane.overlay.lately import Lately
-from firelane.overlay.leader_events import (
+from firelane.overlay.leader.assignment import STRATEGIES, Tuning
+from firelane.overlay.leader.directory import Directory
+from firelane.overlay.leader.events import (
     Assign,
     Deposed,
     Elected,
@@ -24,7 +23,8 @@ from firelane.overlay.leader_events import (
     TopicsChanged,
     WakeAt,
 )
-from firelane.overlay.leading import Leader, Leading
+from firelane.overlay.leader.lately import Lately
+from firelane.overlay.leader.leading import Leader, Leading
 from firelane.overlay.owner import Assignment
 from firelane.scenario.plan import plan_from_data
 

@@ -7,8 +7,8 @@ import pytest
 
 from firelane.balance import Loads, balance
 from firelane.balance.cases import day
-from firelane.overlay.assignment import Tuning
-from firelane.overlay.leader_events import (
+from firelane.overlay.leader.assignment import Tuning
+from firelane.overlay.leader.events import (
     Assign,
     Elected,
     LoadsReported,
@@ -18,7 +18,7 @@ from firelane.overlay.leader_events import (
     Topic,
     TopicsChanged,
 )
-from firelane.overlay.leading import Leader, Leading
+from firelane.overlay.leader.leading import Leader, Leading
 from firelane.overlay.owner import Assignment
 
 STEP_S = 60.0

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvloop
 
-from firelane.overlay.life import Life, acked_bytes, queued_bytes
+from firelane.overlay.paths.life import Life, acked_bytes, queued_bytes
 
 
 def test_an_answer_is_due_from_when_something_was_heard_last():

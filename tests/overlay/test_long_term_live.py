@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from clusters import NOWHERE, after, carried, cluster
 
-from firelane.overlay.long_term import LongTerm
+from firelane.overlay.leader.long_term import LongTerm
 
 LOADS = [9, 8, 3, 2]
 

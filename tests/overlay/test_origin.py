@@ -6,8 +6,9 @@ import pytest
 from sites import sites, until
 
 from firelane.exchange.retained import OVERLAY_HAD
-from firelane.overlay.had import Had
-from firelane.overlay.origin import Origins
+from firelane.overlay.local.had import Had
+from firelane.overlay.local.origin import Origins
+from firelane.overlay.messages.stamp import Stamp
 
 
 def test_what_only_comes_from_elsewhere_is_not_published_here():
@@ -16,7 +17,7 @@ def test_what_only_comes_from_elsewhere_is_not_published_here():
         for _ in range(10):
             origins.came("far")
             origins.came("both")
-        shares = origins.local_shares([("far", 10 * look), ("both", 40 * look), ("near", 5 * look)])
+        shares = origins.local_shares([("far", 10 * look), ("both", 40 * look), ("near", 5 * look)], look)
     assert shares == {"both": pytest.approx(0.75), "near": 1.0}
 
 
@@ -24,14 +25,21 @@ def test_what_was_published_here_fades():
     origins, total = Origins(), 0
     for look in range(200):
         total += 1 if look < 10 else 0
-        shares = origins.local_shares([("t", total)])
+        shares = origins.local_shares([("t", total)], look)
     assert shares == {}
 
 
 def test_a_topic_that_was_forgotten_meanwhile_counts_from_its_beginning():
     origins = Origins()
-    origins.local_shares([("t", 100)])
-    assert origins.local_shares([("t", 3)]) == {"t": 1.0}
+    origins.local_shares([("t", 100)], 1.0)
+    assert origins.local_shares([("t", 3)], 2.0) == {"t": 1.0}
+
+
+@pytest.mark.parametrize("every_s", [0.1, 1.0])
+def test_a_topic_that_says_something_now_and_then_is_published_here_however_often_somebody_looks(every_s):
+    origins = Origins()
+    looks = [look * every_s for look in range(round(60 / every_s))]
+    assert all("t" in origins.local_shares([("t", 1 + int(now / 10))], now) for now in looks)
 
 
 def test_others_are_told_only_of_what_is_published_here(tmp_path):
@@ -76,7 +84,8 @@ class Retained:
 def test_of_very_many_marks_those_that_have_not_changed_for_longest_are_forgotten():
     retained, had = Retained(), Had(most=3)
     for topic in ("a", "b", "c", "a", "d"):
-        retained.publish(had.marks("far", topic, 7))
+        retained.publish(had.marks(topic, Stamp("far", 3, 7, 0, 0, 2)))
     assert len(had) == 3
-    assert [one.payload for one in retained.kept.values()] == [b'["far", "%s", 7]' % one for one in (b"c", b"a", b"d")]
+    expected = [b'["far", "%s", 7, 3]' % topic for topic in (b"c", b"a", b"d")]
+    assert [one.payload for one in retained.kept.values()] == expected
     assert all(topic.startswith(OVERLAY_HAD) for topic in retained.kept)

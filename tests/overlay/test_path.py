@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from sites import sites, until
 
 from firelane.mqtt.encode import encode
-from firelane.mqtt.packets import V5, Connack, Kind, Subscription
-from firelane.overlay import path as paths
-from firelane.overlay.interest import Wish
-from firelane.overlay.path import Credentials, Path, Sent
+from firelane.mqtt.packets import V5, Ack, Connack, Kind, Publish, Subscription
+from firelane.overlay.paths import line as lines
+from firelane.overlay.paths import path as paths
+from firelane.overlay.paths.line import Line, Sent
+from firelane.overlay.paths.path import Credentials, Path
+from firelane.overlay.registry import Wish
 
 SLOW_HZ, PORTION_BYTES = 20, 10_000
 
@@ -69,7 +71,7 @@ async def connected(locator):
 
 
 def test_a_large_message_on_a_thin_uplink_does_not_make_a_router_seem_dead(monkeypatch):
-    monkeypatch.setattr(paths, "SILENT_S", 1.0)
+    monkeypatch.setattr(lines, "SILENT_S", 1.0)
 
     async def main():
         async with slow_peer() as locator, connected(locator) as (path, problems):
@@ -82,7 +84,7 @@ def test_a_large_message_on_a_thin_uplink_does_not_make_a_router_seem_dead(monke
 
 
 def test_a_peer_that_reads_and_never_answers_is_dead(monkeypatch):
-    monkeypatch.setattr(paths, "SILENT_S", 1.0)
+    monkeypatch.setattr(lines, "SILENT_S", 1.0)
 
     async def main():
         async with slow_peer(answers=False) as locator, connected(locator) as (_, problems):
@@ -135,6 +137,93 @@ def test_a_message_that_is_too_large_for_routers_is_counted_and_not_kept_for_eve
     run(main)
 
 
+REFUSED = "refused by a router (0x87)"
+
+
+@asynccontextmanager
+async def strict_router(folder, denied):
+    """Edges a and b at a router where nobody may publish to some topics."""
+    async with sites(folder, edges=(), routers=()) as here:
+        rules = [{"who": "*", "filter": denied, "deny": ["publish"]}]
+        rules += [{"who": "*", "filter": one, "allow": ["publish", "subscribe"]} for one in ("#", "$overlay/#")]
+        await here.start("router", "r1", access=rules)
+        await here.start("edge", "a")
+        await here.start("edge", "b")
+        await here.joined()
+        async with here.client("b") as ben, here.client("a") as ann:
+            yield here, ann, ben
+
+
+def said_of_refusals(here, edge):
+    return [line for line in here.lines if line.startswith(f"{edge}: ") and "refuses what this edge sends" in line]
+
+
+def test_messages_that_a_router_refuses_are_counted_and_told_once_and_kept(tmp_path):
+    async def main():
+        async with strict_router(tmp_path, "secret/#") as (here, ann, ben):
+            heard, a = [], here.brokers["a"]
+            await ben.subscribe("#", lambda topic, payload: heard.append(topic), qos=1)
+            await until(lambda: a._interest.of("secret/1"))
+            for n in range(3):
+                await ann.publish(f"secret/{n}", b"x", qos=1)
+            await ann.publish("open", b"x", qos=1)
+            await until(lambda: heard == ["open"])
+            await until(lambda: a.statistics()["dropped"].get(REFUSED, 0) >= 3)
+            await until(lambda: a.statistics()["kept"] == 3)
+            (line,) = said_of_refusals(here, "a")
+            assert "check access there" in line
+            assert said_of_refusals(here, "b") == []
+
+    run(main)
+
+
+def test_a_router_that_takes_no_notes_of_edges_is_told_of(tmp_path):
+    """Or all that edges acknowledge would be lost, and nobody would know why everything is sent for ever."""
+
+    async def main():
+        async with strict_router(tmp_path, "$overlay/for/+") as (here, ann, ben):
+            heard = []
+            await ben.subscribe("t", lambda topic, payload: heard.append(topic), qos=1)
+            await until(lambda: here.brokers["a"]._interest.of("t"))
+            await ann.publish("t", b"x", qos=1)
+            await until(lambda: heard and said_of_refusals(here, "b"))
+            assert here.brokers["b"].statistics()["dropped"] == {REFUSED: 1}
+            (line,) = said_of_refusals(here, "b")
+            assert "$overlay/for/#" in line
+
+    run(main)
+
+
+def test_only_the_first_note_on_a_connection_is_to_be_acknowledged(transport, monkeypatch):
+    async def main():
+        path = Path("a", "nowhere:1", Credentials(), got=print, up=print, down=print)
+        path._line = line_on(transport)
+        sent = []
+        monkeypatch.setattr(path._line, "publish", lambda packet: sent.append((packet.topic, packet.qos)) or Sent.YES)
+        for edge in ("b", "c", "b"):
+            path.note(edge, b"{}")
+        assert sent == [("$overlay/for/b", 1), ("$overlay/for/c", 0), ("$overlay/for/b", 0)]
+
+    run(main)
+
+
+@pytest.mark.parametrize(("reason", "refused"), [(0x00, []), (0x10, []), (0x87, [0x87]), (0x97, [0x97])])
+def test_what_a_router_refuses_is_no_success_and_frees_its_number_all_the_same(transport, reason, refused):
+    async def main():
+        said = []
+        line = Line(print, print, not_taken=said.append)
+        line.connection_made(transport)
+        line.data_received(encode(Connack(session_present=False, reason=0, properties={"receive_maximum": 1}), V5))
+        line.publish(Publish(topic="t", payload=b"1", qos=1))
+        line.publish(Publish(topic="t", payload=b"2", qos=1))
+        line.data_received(encode(Ack(kind=Kind.PUBACK, packet_id=1, reason=reason), V5))
+        line._flush()
+        assert said == refused
+        assert transport.written.endswith(b"2")
+
+    run(main)
+
+
 def test_filters_are_asked_for_in_packets_of_a_bounded_size():
     wishes = {f"{n:04}/" + "x" * 5000: Wish(qos=1) for n in range(50)} | {f"{n}": Wish(qos=0) for n in range(1200)}
     packets = paths._asking(wishes, [*wishes])
@@ -143,3 +232,96 @@ def test_filters_are_asked_for_in_packets_of_a_bounded_size():
     assert [one.filter for one in asked] == [*wishes]
     assert all(isinstance(one, Subscription) for one in asked)
     assert [one for packet in packets[len(packets) // 2 :] for one in packet.filters] == [*wishes]
+
+
+class Counted(asyncio.Transport):
+    """Takes everything and gives nothing to the network; its socket is connected to nobody."""
+
+    def __init__(self):
+        super().__init__({"socket": socket.socket()})
+        self.calls, self.written, self.closing = 0, b"", False
+
+    def write(self, data):
+        self.calls += 1
+        self.written += data
+
+    def is_closing(self):
+        return self.closing
+
+    def get_write_buffer_size(self):
+        return len(self.written)
+
+    def close(self):
+        self.get_extra_info("socket").close()
+
+
+@pytest.fixture
+def transport():
+    with closing(Counted()) as counted:
+        yield counted
+
+
+def line_on(transport):
+    line = Line(lambda packet: None, lambda reasons: None)
+    line.connection_made(transport)
+    line.data_received(encode(Connack(session_present=False, reason=0), V5))
+    assert line.open
+    return line
+
+
+def test_what_is_said_in_one_turn_goes_out_together_and_in_order(transport):
+    async def main():
+        line = line_on(transport)
+        messages = [Publish(topic="t", payload=b"%d" % n, qos=n % 2) for n in range(200)]
+        assert all(line.publish(one) is Sent.YES for one in messages)
+        await asyncio.sleep(0)
+        assert transport.calls == 1
+        assert transport.written == b"".join(encode(one, V5) for one in messages)
+
+    run(main)
+
+
+def test_what_is_said_in_one_turn_is_bounded(transport):
+    async def main():
+        line = line_on(transport)
+        sent = [line.publish(Publish(topic="t", payload=bytes(10_000))) for _ in range(1000)]
+        assert sent.count(Sent.YES) * 10_000 < lines.MOST_UNSENT_BYTES + 20_000
+        assert len(transport.written) > lines.MOST_UNSENT_BYTES - lines.MOST_TOGETHER_BYTES - 20_000
+        assert sent[-1] is Sent.FULL
+
+    run(main)
+
+
+def test_whether_it_lives_is_asked_at_once_behind_what_was_said(transport):
+    async def main():
+        line = line_on(transport)
+        line.publish(message := Publish(topic="t", payload=b"x"))
+        line._ask_whether_it_lives()
+        assert transport.written == encode(message, V5) + b"\xc0\x00"
+        await asyncio.sleep(0)
+        assert transport.calls == 1
+
+    run(main)
+
+
+def test_what_was_said_before_it_was_closed_is_not_written_after_that(transport):
+    async def main():
+        line = line_on(transport)
+        line.publish(Publish(topic="t", payload=b"x"))
+        line.ask([])
+        transport.closing = True
+        await asyncio.sleep(0)
+        assert transport.calls == 0
+
+    run(main)
+
+
+def test_an_edge_of_which_nothing_is_wanted_is_asked_for_nothing(transport):
+    """An empty write keeps some event loops busy."""
+
+    async def main():
+        line_on(transport).ask([])
+        await asyncio.sleep(0)
+        assert transport.calls == 0
+
+    run(main)

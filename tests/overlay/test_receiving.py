@@ -1,10 +1,12 @@
 """What the receiving edge holds for want of a message before it, and how much of that."""
 
-from firelane.overlay import receiving
-from firelane.overlay.actions import Deliver, Tell
-from firelane.overlay.notes import Missing
-from firelane.overlay.receiving import ASK_AFTER_S, Receiving
-from firelane.overlay.stamp import Stamp
+import pytest
+
+from firelane.overlay.messages import receiving
+from firelane.overlay.messages.actions import Deliver, Tell
+from firelane.overlay.messages.notes import Missing
+from firelane.overlay.messages.receiving import ASK_AFTER_S, Receiving
+from firelane.overlay.messages.stamp import NAME, Stamp, StampError, taken_off
 
 SIZE = 1000
 
@@ -56,7 +58,7 @@ def test_what_was_sent_while_this_edge_was_out_of_reach_is_asked_for_at_once():
 
 
 def test_what_was_sent_while_this_edge_was_not_running_is_asked_for_at_once():
-    one = Receiving("near", 1, {("far", "t"): 1})  # of QoS 2 it knows what it had
+    one = Receiving("near", 1, {("far", "t"): (1, 1)})  # of QoS 2 it knows what it had
     arrive(one, 3, 2, now=10.0)
     assert asked(one, 10.0) == [Missing(topic="t", last=1, before=3)]
 
@@ -79,3 +81,43 @@ def test_the_next_of_several_gaps_is_asked_for_as_soon_as_the_first_is_filled():
     assert one.held == 0
     arrive(one, 10, 9, now=10.3)
     assert asked(one, 10.3) == []  # it may only be late
+
+
+def gets(one, number, qos):
+    stamp = Stamp("far", 1, number, 0, 0, qos, retain=True)
+    return [
+        action for action in one.arrived("door", b"%d" % number, {}, stamp, "r", 1.0) if isinstance(action, Deliver)
+    ]
+
+
+def test_a_message_of_qos_0_that_comes_after_a_newer_one_of_qos_1_is_discarded():
+    one = Receiving("near", 1)
+    assert len(gets(one, 2, qos=1)) == 1
+    assert gets(one, 1, qos=0) == []
+    assert one.counts == {"superseded": 1}
+
+
+def test_a_message_of_qos_1_that_comes_after_a_newer_one_of_qos_0_is_delivered_but_not_kept_in_its_place():
+    one = Receiving("near", 1)
+    assert [action.stamp.retain for action in gets(one, 2, qos=0)] == [True]
+    late = gets(one, 1, qos=1)
+    assert [(action.payload, action.stamp.retain) for action in late] == [(b"1", False)]
+    one.committed(late[0].stamp)
+    assert [action.note.came for action in one.tick(1.0)] == [(1,)]
+
+
+@pytest.mark.parametrize("text", ["1 1 5 5 0 1 far", "1 1 5 6 0 1 far", "1 1 5 0 0 1 far/#", "1 1 5 0 0 1 "])
+def test_a_stamp_of_a_message_after_itself_or_of_no_edge_is_refused(text):
+    with pytest.raises(StampError, match="is no stamp"):
+        taken_off({"user_property": [(NAME, text)]})
+
+
+def test_properties_count_for_what_is_held(monkeypatch):
+    monkeypatch.setattr(receiving, "MOST_HELD_BYTES", 5 * SIZE)
+    one = Receiving("near", 1)
+    large = {"user_property": [("trace", "x" * SIZE)]}
+    for number in range(2, 12):
+        one.arrived("t", b"", large, Stamp("far", 1, number, number - 1, 0, 1), "r", 0.0)
+    assert one.held == 4
+    one.arrived("t", b"", {}, Stamp("far", 1, 1, 0, 0, 1), "r", 0.0)
+    assert one._held_bytes == 0

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from registry_rooms import Follower, run, until
 
-from firelane.overlay.registry import Assignment, KnownEdge, KnownRouter, Load, RegistryError, TopicState, Wanted
+from firelane.overlay.registry import Assignment, KnownEdge, KnownRouter, Load, RegistryError, TopicState, Wish
 from firelane.overlay.registry.tree import Create, Put
 
-FEW = {f"site/{number}/#": Wanted(qos=1, keeps=True, need={"max_delay": 0.2}) for number in range(10)}
+FEW = {f"site/{number}/#": Wish(qos=1, keeps=True, need={"max-delay": "0.2 s"}) for number in range(10)}
 
 
 def test_brokers_find_each_other(place):
@@ -102,16 +102,16 @@ def test_one_changed_filter_rewrites_one_part(place):
             edges = Follower()
             other.on_edges(edges)
             edge.announce_edge("north", 1)
-            many = {f"floor/{number}/sensor/+": Wanted(qos=0) for number in range(5000)}
+            many = {f"floor/{number}/sensor/+": Wish(qos=0) for number in range(5000)}
             edge.want(many)
             await edge.settled()
             (parts,) = await edge.tree.children(["/edges/north"])
             assert len(parts) > 3, "they are in several parts"
             before = edge.operations
-            edge.want(many | {"floor/7/sensor/+": Wanted(qos=2)})
+            edge.want(many | {"floor/7/sensor/+": Wish(qos=2)})
             await edge.settled()
             assert edge.operations == before + 1
-            await until(lambda: edges.known["north"].filters.get("floor/7/sensor/+") == Wanted(qos=2))
+            await until(lambda: edges.known["north"].filters.get("floor/7/sensor/+") == Wish(qos=2))
             assert len(edges.known["north"].filters) == 5000
 
     run(story())
@@ -127,7 +127,7 @@ def test_no_filter_is_missing_while_parts_become_more_and_fewer(place):
             await until(lambda: seen and seen[-1].filters == FEW)
             seen.clear()
             for number in (3000, 20_000, 10):
-                wanted = FEW | {f"floor/{one}/temperature/#": Wanted(qos=1) for one in range(number)}
+                wanted = FEW | {f"floor/{one}/temperature/#": Wish(qos=1) for one in range(number)}
                 edge.want(wanted)
                 await edge.settled()
                 await until(lambda: seen and seen[-1].filters == wanted)  # noqa: B023  awaited here
@@ -216,9 +216,7 @@ def test_a_restarted_edge_does_not_lose_its_nodes_with_its_former_session(place)
         async with AsyncExitStack() as stack:
             former = await stack.enter_async_context(place.registry())
             former.announce_edge("north", 1)
-            former.want(
-                {"left/over": Wanted(qos=0)} | {f"{number}/{'x' * 500}": Wanted(qos=0) for number in range(300)}
-            )
+            former.want({"left/over": Wish(qos=0)} | {f"{number}/{'x' * 500}": Wish(qos=0) for number in range(300)})
             former.endpoints({"a": 1}, {})
             await former.settled()
             async with place.registry() as edge:
@@ -251,9 +249,9 @@ def test_an_edge_that_leaves_is_kept_or_forgotten(place):
                     edge.endpoints({"a": 1}, {})
                     await edge.settled()
                     await until(lambda: name in edges.known and edges.known[name].here)  # noqa: B023  awaited here
-                    with pytest.raises(RegistryError, match="is connected; stop it first"):
+                    with pytest.raises(RegistryError, match="is connected"):
                         await other.forget_edge(name)
-                    await edge.leave(keep=keep)
+                    await edge.leave(lasting=FEW if keep else None)
             await until(lambda: set(edges.known) == {"kept"} and not edges.known["kept"].here)
             assert edges.known["kept"].filters == FEW
             await until(lambda: not topics.known.get("a", TopicState()).pub)
@@ -309,6 +307,44 @@ def test_a_callback_that_fails_is_told_and_harms_nobody(place):
             edge.announce_edge("north", 1)
             await until(lambda: "north" in edges.known)
             assert faults[0] == "a change of the registry was not taken"
+
+    run(story())
+
+
+def test_edges_are_forgotten_by_who_needs_them_no_more_and_told_anew_to_who_asks_again(place):
+    async def story():
+        async with place.registry() as edge, place.registry() as router:
+            edges, again = Follower(), Follower()
+            await router.stop_edges()  # of nobody
+            router.on_edges(edges)
+            await until(lambda: edges.calls)
+            assert router.watches == 1
+            await router.stop_edges()
+            assert router.watches == 0
+            edge.announce_edge("north", 1)
+            await edge.settled()
+            router.on_edges(again)
+            await until(lambda: "north" in again.known)
+            assert edges.known == {}
+
+    run(story())
+
+
+def test_who_has_followed_topics_takes_an_epoch_above_theirs_though_the_last_one_is_lost(place):
+    async def story():
+        async with place.registry() as edge, place.registry() as router:
+            topics, elected = Follower(), []
+            router.on_topics(topics)
+            edge.announce_edge("north", 1)
+            edge.endpoints({"a": 1}, {})
+            await edge.settled()
+            await edge.tree.transact([Put(path="/topics/a", data=b'{"format":1,"router":"r9","epoch":41}')])
+            await until(lambda: topics.known["a"].assignment is not None)
+            await router.stop_topics()
+            router.announce_router("r1", 1, "h:1")
+            router.campaign(lambda leads, epoch: elected.append((leads, epoch)))
+            await until(lambda: elected)
+            assert elected == [(True, 42)]
 
     run(story())
 
@@ -373,5 +409,64 @@ def test_of_two_brokers_with_one_name_the_later_stays_and_the_other_is_told(plac
             assert not first.problems
             own, here = await second.tree.read(["/edges/north", "/edges/north/here"])
             assert json.loads(own.data)["boot"] == json.loads(here.data)["boot"] == 1
+
+    run(story())
+
+
+def test_who_is_no_longer_the_edge_of_its_name_writes_and_takes_back_nothing(place):
+    """As when a new one is started before the old one is stopped."""
+
+    async def story():
+        async with place.registry() as watcher, place.registry() as first, place.registry() as second:
+            known = {}
+            watcher.on_edges(known.update)
+            for boot, one in ((1, first), (2, second)):
+                one.announce_edge("north", boot)
+                one.want(FEW)
+                await one.settled()
+            await until(lambda: "north" in known and known["north"].boot == 2 and known["north"].here)
+            first.unreached({"r1"})
+            await until(lambda: first.problems)
+            assert "another broker of the same name" in str(first.problems[0])
+            with pytest.raises(RegistryError, match="nothing is taken back"):
+                await first.leave(lasting={"other": Wish(qos=1)})
+            own, here = await second.tree.read(["/edges/north", "/edges/north/here"])
+            assert (here.owner, json.loads(here.data)["boot"]) == (second.tree.session, 2)
+            assert json.loads(own.data)["boot"] == 2
+            assert known["north"].here
+            assert known["north"].filters == FEW
+
+    run(story())
+
+
+def test_who_is_no_longer_the_router_of_its_name_reports_nothing(place):
+    async def story():
+        async with place.registry() as first, place.registry() as second:
+            for boot, one in ((1, first), (2, second)):
+                one.announce_router("r", boot, "h:1")
+                await one.settled()
+            first.report(Load(messages_hz=7.0), 1)
+            await until(lambda: first.problems)
+            second.report(Load(messages_hz=3.0), 1)
+            await second.settled()
+            assert (await second.status()).routers["r"].load.messages_hz == 3.0
+            assert not second.problems
+
+    run(story())
+
+
+def test_who_finds_another_in_its_place_writes_nothing_more(place):
+    async def story():
+        async with place.registry() as first, place.registry() as second:
+            for boot, one in ((1, first), (2, second)):
+                one.announce_edge("north", boot)
+                one.want(FEW)
+                await one.settled()
+            assert await first.taken()
+            assert not await second.taken()
+            await until(lambda: first.problems)
+            first.want({"other": Wish(qos=1)})
+            await asyncio.sleep(0.2)
+            assert (await second.status()).edges["north"].filters == FEW
 
     run(story())

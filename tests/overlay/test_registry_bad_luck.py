@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from registry_rooms import run, until
 
-from firelane.overlay.registry import Disconnected, Registry, Wanted
+from firelane.overlay.registry import Disconnected, Registry, Wish
 from firelane.overlay.registry.documents import FiltersDocument, read
 from firelane.overlay.registry.memory import MemoryTree
 from firelane.overlay.registry.store import MemoryStore
 from firelane.overlay.registry.tree import Put
 
-FEW = {f"site/{number}/#": Wanted(qos=1) for number in range(10)}
+FEW = {f"site/{number}/#": Wish(qos=1) for number in range(10)}
 
 
 class Unlucky(MemoryTree):
@@ -94,7 +94,7 @@ def test_no_filter_is_missing_after_any_of_the_transactions_that_change_the_part
             await edge.settled()
             seen.clear()
             for number in (3000, 30_000, 10):
-                edge.want(FEW | {f"floor/{one}/temperature/#": Wanted(qos=1) for one in range(number)})
+                edge.want(FEW | {f"floor/{one}/temperature/#": Wish(qos=1) for one in range(number)})
                 await edge.settled()
             assert len(seen) > 3, "it took several transactions"
             assert all(FEW.keys() <= names for names in seen)
@@ -123,7 +123,7 @@ def test_nodes_that_belong_together_are_told_together_however_late_they_are_read
             other.on_edges(lambda changes: seen.extend(changes.values()))
             await until(lambda: seen)
             for number in (1500, 3000, 6000, 12_000, 6000, 10):
-                edge.want(FEW | {f"floor/{one}/temperature/#": Wanted(qos=1) for one in range(number)})
+                edge.want(FEW | {f"floor/{one}/temperature/#": Wish(qos=1) for one in range(number)})
                 await edge.settled()
                 await asyncio.sleep(0.002)
             await until(lambda: len(seen[-1].filters) == 20)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from firelane.overlay.registry import Registry, Wanted, mirror
+from firelane.overlay.registry import Registry, Wish, mirror
 from firelane.overlay.registry.memory import MemoryTree
 from firelane.overlay.registry.store import MemoryStore
 
@@ -54,7 +54,7 @@ class FarTree(MemoryTree):
 
 def told_after(few):
     """After how many round trips from the connection on edges and routers are known, and others know of this edge."""
-    wanted = {"room/+": Wanted(qos=1)}
+    wanted = {"room/+": Wish(qos=1)}
     seen = {"edges": {}, "routers": {}, "itself": {}}
 
     async def story():

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from time import monotonic
 
 from sites import sites, until
 
@@ -33,3 +34,24 @@ def test_messages_are_passed_on_while_a_router_makes_ready_to_lead(tmp_path, mon
     finally:
         ready.set()
     assert asked == ["bounded-moves"]
+
+
+def test_nobody_waits_for_machine_code_when_a_router_is_stopped(tmp_path, monkeypatch):
+    begun, ready = threading.Event(), threading.Event()
+
+    def slow(strategy):
+        begun.set()
+        ready.wait(PATIENCE_S)
+
+    monkeypatch.setattr(router, "warm", slow)
+
+    async def main():
+        async with asyncio.timeout(60), sites(tmp_path, edges=(), routers=("r1",)):
+            await until(begun.is_set)
+            return monotonic()
+
+    try:
+        began = asyncio.run(main())
+        assert monotonic() - began < PATIENCE_S / 2
+    finally:
+        ready.set()

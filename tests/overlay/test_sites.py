@@ -1,21 +1,25 @@
 """Clients at different sites find each other, with nothing configured but the registry. Real sockets, one process."""
 
 import asyncio
-from contextlib import contextmanager
+import time
 
-import paho.mqtt.client as paho
 import pytest
-from sites import sites, until
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from sites import sites, stock, stock5, until
 
+from firelane.exchange.publishing import is_system
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish
-from firelane.overlay.addressing import TOPIC
+from firelane.mqtt.properties import MOST_REPEATED
 from firelane.overlay.edge import EdgeBroker
-from firelane.overlay.leading import Leading
-from firelane.overlay.notes import TO
+from firelane.overlay.leader.leading import Leading
+from firelane.overlay.messages.addressing import TOPIC
+from firelane.overlay.messages.notes import TO
+from firelane.overlay.messages.stamp import NAME, Stamp
 from firelane.overlay.registry import Registry
-from firelane.overlay.showing import dry_run, shown, state_of
-from firelane.overlay.stamp import NAME, Stamp
+from firelane.overlay.screen import screen
+from firelane.overlay.showing import dry_run, state_of
 
 
 def run(main):
@@ -24,24 +28,6 @@ def run(main):
             await main()
 
     asyncio.run(limited())
-
-
-@contextmanager
-def stock(here, edge, client_id, *, got=None, wants=None, qos=0, keep=False):
-    """A stock client at an edge; `keep` has its session outlive it."""
-    host, port = here.exchanges[edge].addresses["mqtt"].removeprefix("mqtt://").split(":")
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not keep)
-    if got is not None:
-        client.on_message = lambda client, data, message: got.append((message.topic, message.payload))
-    if wants is not None:
-        client.on_connect = lambda client, *_: client.subscribe(wants, qos)
-    client.connect(host, int(port))
-    client.loop_start()
-    try:
-        yield client
-    finally:
-        client.disconnect()
-        client.loop_stop()
 
 
 def wanted(here, edge, topic):
@@ -188,12 +174,14 @@ def test_an_edge_that_starts_again_sends_what_it_had_not_been_acknowledged(tmp_p
     run(main)
 
 
-def test_nobody_writes_down_in_the_overlays_name_what_has_come(tmp_path):
+@pytest.mark.parametrize("topic", ["$overlay/had/b/t", "$overlay/numbers"])
+def test_nobody_writes_down_in_the_overlays_name_what_has_come_or_was_numbered(tmp_path, topic):
     async def main():
         async with sites(tmp_path, edges=("a",), routers=()) as here, here.client("a") as ann:
             refused = here.exchanges["a"].broker.counts.publish_refused
-            await ann.publish("$overlay/had/b/t", b"1")
+            await ann.publish(topic, b"1")
             await until(lambda: here.exchanges["a"].broker.counts.publish_refused == refused + 1)
+            assert is_system(topic)  # nor before the edge has begun
 
     run(main)
 
@@ -218,7 +206,7 @@ def test_an_overlay_is_shown_and_its_leader_says_what_it_would_move(tmp_path):
             await ann.publish("room/1", b"y")
             registry = here.brokers["a"].registry
             async with asyncio.timeout(20):
-                while not ((state := state_of(await registry.status()))["topics"] and state["leader"]):
+                while not ((state := state_of(status := await registry.status()))["topics"] and state["leader"]):
                     await ann.publish("room/1", b"z")
                     await asyncio.sleep(0.3)
             assert set(state["routers"]) == {"r1", "r2"}
@@ -227,7 +215,7 @@ def test_an_overlay_is_shown_and_its_leader_says_what_it_would_move(tmp_path):
             topic = state["topics"]["room/1"]
             assert (topic["publishers"], topic["subscribers"]) == (["a"], ["b"])
             assert topic["router"] in state["routers"]
-            lines = "\n".join(shown(await registry.status()))
+            lines = "\n".join(screen(status, now_s=time.time(), width=100))
             assert f"a -> {topic['router']} -> b" in lines
             plan = dry_run(await registry.status(), Leading())
             assert plan.placement["room/1"] in ("r1", "r2")
@@ -293,6 +281,36 @@ def test_a_message_with_a_topic_that_is_none_harms_nobody_and_is_counted(tmp_pat
     run(main)
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_message_with_as_many_properties_as_it_may_have_harms_nobody_and_is_counted(tmp_path, qos):
+    """What the overlay adds makes it more than routers take."""
+
+    async def main():
+        async with sites(tmp_path, routers=("r",)) as here:
+            got, local = [], []
+            with (
+                stock(here, "b", "ben", got=got, wants="#", qos=1),
+                stock(here, "a", "ann", got=local, wants="much", qos=1) as ann,
+            ):
+                await until(wanted(here, "a", "fire"))
+                host, port = here.exchanges["a"].addresses["mqtt"].removeprefix("mqtt://").split(":")
+                _, mallory = await asyncio.open_connection(host, int(port))
+                properties = {"user_property": [("said", "much")] * MOST_REPEATED}
+                much = Publish(topic="much", payload=b"x", qos=qos, packet_id=qos, properties=properties)
+                mallory.write(encode(Connect(client_id="mallory", version=V5), V5) + encode(much, V5))
+                await until(lambda: local == [("much", b"x")])
+                ann.publish("fire", b"here", 1)
+                await until(lambda: got == [("fire", b"here")])
+                mallory.close()
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0)
+                said = here.brokers["a"].statistics()
+                assert said["dropped"] == {"too large": 1}
+                assert said["routers"] == {"r": True}
+                assert not said["strange"]
+
+    run(main)
+
+
 def test_an_edge_that_is_there_again_says_so_to_the_others(tmp_path):
     """They may have sent the last message of a topic just before it could take anything."""
 
@@ -305,3 +323,106 @@ def test_an_edge_that_is_there_again_says_so_to_the_others(tmp_path):
             await until(lambda: told == ["b"])
 
     run(main)
+
+
+def test_what_is_no_longer_retained_elsewhere_is_not_told_to_who_wants_it_again(tmp_path):
+    """It was cleared while nobody at the other site wanted it, who kept it; what somebody still wants is kept."""
+    before, after, always = [], [], []
+
+    async def main():
+        async with sites(tmp_path, routers=("r1",)) as here, here.client("a") as ann, here.client("b") as eve:
+            kept = here.exchanges["b"].broker.retained
+            await eve.subscribe("cmd/door", lambda topic, payload: always.append(payload), qos=1)
+            async with here.client("b") as ben:
+                await ben.subscribe("cmd/#", lambda topic, payload: before.append(topic), qos=1)
+                await until(lambda: here.brokers["a"]._interest.of("cmd/valve"))
+                await ann.publish("cmd/valve", b"open", qos=1, retain=True)
+                await ann.publish("cmd/door", b"open", qos=1, retain=True)
+                await until(lambda: len(before) == 2)
+            await until(lambda: kept.get(b"cmd/valve") is None)
+            assert kept.get(b"cmd/door") is not None
+            await until(lambda: not here.brokers["a"]._interest.of("cmd/valve"))
+            await ann.publish("cmd/valve", b"", qos=1, retain=True)
+            async with here.client("b") as ben:
+                await ben.subscribe("cmd/#", lambda topic, payload: after.append(topic), qos=1)
+                await until(lambda: here.brokers["a"]._interest.of("cmd/valve"))
+                await ann.publish("cmd/last", b"", qos=1)
+                await until(lambda: "cmd/last" in after)
+
+    run(main)
+    assert sorted(after) == ["cmd/door", "cmd/last"]
+    assert always == [b"open"]
+
+
+def test_who_comes_back_at_once_is_told_what_is_retained_elsewhere(tmp_path):
+    """The registry may see no gap: all that was forgotten meanwhile is told again nevertheless."""
+    heard = []
+
+    async def main():
+        async with sites(tmp_path, routers=("r1",)) as here, here.client("a") as ann:
+            kept = here.exchanges["b"].broker.retained
+            async with here.client("b") as ben:
+                await ben.subscribe("cmd/#", lambda topic, payload: heard.append(payload), qos=1)
+                await until(lambda: here.brokers["a"]._interest.of("cmd/valve"))
+                await ann.publish("cmd/valve", b"open", qos=1, retain=True)
+                await until(lambda: heard)
+            for again in range(2, 6):
+                await until(lambda: kept.get(b"cmd/valve") is None)  # the edge has looked; others may not have heard
+                async with here.client("b") as ben:
+                    await ben.subscribe("cmd/#", lambda topic, payload: heard.append(payload), qos=1)
+                    await until(lambda again=again: len(heard) == again)
+
+    run(main)
+    assert heard == [b"open"] * 5
+
+
+def test_a_client_cannot_say_that_its_message_is_told_again(tmp_path):
+    heard = []
+
+    async def main():
+        async with sites(tmp_path, routers=("r1",)) as here:
+            with stock(here, "b", "ben", got=heard, wants="t/#", qos=1), stock(here, "a", "ann") as ann:
+                await until(wanted(here, "a", "t/1"))
+                properties = Properties(PacketTypes.PUBLISH)
+                properties.UserProperty = [("firelane-number", "9" * 5000), ("firelane-first", "3")]
+                with stock5(here, "a", "liar") as liar:
+                    for payload in (b"one", b"two"):
+                        liar.publish("t/1", payload, qos=1, retain=True, properties=properties)
+                await until(lambda: len(heard) == 2)
+                ann.publish("t/2", b"three", qos=1)
+                await until(lambda: len(heard) == 3)
+
+    run(main)
+    assert heard == [("t/1", b"one"), ("t/1", b"two"), ("t/2", b"three")]
+
+
+def test_retained_messages_that_a_site_has_had_are_not_delivered_there_again(tmp_path):
+    """Another site begins to want them; a need changes; the edge where they were published is started again."""
+    had, new = [], []
+
+    async def main():
+        async with sites(tmp_path, edges=("a", "b", "c"), routers=("r1",)) as here, here.client("c") as cleo:
+            await cleo.subscribe("cmd/#", lambda topic, payload: had.append(payload), qos=1)
+            await until(lambda: here.brokers["a"]._interest.of("cmd/valve"))
+            async with here.client("a") as ann:
+                await ann.publish("cmd/valve", b"open", qos=1, retain=True)
+                await until(lambda: had)
+                async with here.client("b") as ben:
+                    await ben.subscribe("cmd/#", lambda topic, payload: new.append(payload), qos=1)
+                    await until(lambda: new)
+                async with here.client("c") as cid:
+                    await cid.subscribe("cmd/#", lambda topic, payload: None, qos=1, properties=[("weight", "7")])
+                    await until(
+                        lambda: (here.brokers["a"]._interest.filters()["cmd/#"].need or {}).get("weight") == "7"
+                    )
+            await here.stop("a")
+            await here.start("edge", "a")
+            await here.joined()
+            async with here.client("a") as ann:
+                await until(lambda: here.brokers["a"]._interest.of("cmd/valve"))
+                await ann.publish("cmd/valve", b"closed", qos=1, retain=True)
+                await until(lambda: had[-1] == b"closed")
+
+    run(main)
+    assert had == [b"open", b"closed"]
+    assert new == [b"open"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from firelane.reproduce.pubsubcoord.balancing import BOUNDED, CityEffort, differ
 from firelane.reproduce.pubsubcoord.coordination import CrowdEffort, Joining, subscribers
 from firelane.reproduce.pubsubcoord.deadlines import BAD, GOOD, MULTI, SINGLE, PathEffort, table_1
 from firelane.reproduce.pubsubcoord.locality import LocalityEffort, expected_s
+from firelane.reproduce.pubsubcoord.report import on_a_line, report, rising, shorter
 from firelane.reproduce.pubsubcoord.scalability import ScaleEffort
 from firelane.reproduce.zookeeper import installed, zookeeper
 
@@ -65,6 +67,36 @@ def test_the_verdict_sees_what_was_lost_doubled_or_disordered():
 def test_the_load_difference_is_that_of_the_fullest_and_the_emptiest_router():
     assert difference_hz(np.array([5.0, 1.0, 2.0]), [0, 1, 1], 3) == 5.0
     assert difference_hz(np.array([5.0, 1.0, 2.0]), [0, 1, 1], 2) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("this_ms", "than_ms", "verdict"),
+    [(50, 60, "yes"), (61.28, 61.21, "as good"), (60.9, 61.21, "as good"), (70, 60, "no")],
+)
+def test_a_delay_is_shorter_as_good_or_not(this_ms, than_ms, verdict):
+    assert shorter(this_ms, than_ms) == verdict
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([90, 60, 30, 0], "yes"),
+        ([90, 45, 30, 22.5], "no: falls, not linearly"),
+        ([90, 60, 65, 10], "no"),
+        ([90, 60], "-"),
+    ],
+)
+def test_what_is_said_to_fall_on_a_line_may_fall_otherwise(values, verdict):
+    assert on_a_line([1, 2, 3, 4][: len(values)], values, falling=True) == verdict
+
+
+def test_of_one_value_nobody_can_say_whether_it_grows():
+    assert [rising([1]), rising([1, 2, 3]), rising([1, 3, 3])] == ["-", "yes", "no"]
+
+
+def test_the_report_in_the_documentation_is_what_is_written_of_its_results():
+    folder = Path(__file__).parents[2] / "docs" / "pubsubcoord"
+    assert report(json.loads((folder / "results.json").read_text())) == (folder / "report.md").read_text()
 
 
 def test_without_zookeeper_it_says_what_to_install(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What foreign web pages, foreign host names and large bodies are answered."""
 
 import socket
+from contextlib import suppress
 
 import pytest
 from web_side import HOST, PATIENCE_S, asked, web_side
@@ -74,5 +75,8 @@ def test_a_body_that_is_too_large_or_of_unknown_length_is_refused(side):
 
 
 def test_a_request_with_endless_headers_is_cut_off(side):
-    answer = raw(side, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
-    assert answer.startswith(b"HTTP/1.1 400")
+    answer = b""
+    with suppress(ConnectionResetError):  # as it is cut off with something unread, which may overtake the answer
+        answer = raw(side, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
+    assert answer.startswith(b"HTTP/1.1 400") or not answer
+    assert side.http.get("/healthz").status_code == 200

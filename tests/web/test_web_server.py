@@ -47,7 +47,8 @@ def test_a_port_that_is_taken_is_one_line_and_exit_1(tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"firelane: cannot listen on 127.0.0.1 port {port}: ")
+    why = "address already in use; choose another --http-port"
+    assert line == f"firelane: cannot listen on 127.0.0.1 port {port}: {why}"
 
 
 def test_serve_says_one_line_and_ends_in_order_with_idle_and_unfinished_requests_open(tmp_path):
@@ -80,7 +81,7 @@ def test_an_address_that_is_not_of_this_machine_is_one_line():
         async with server.serving(quiet_app, "192.0.2.1", 0):
             pass
 
-    with pytest.raises(ServeError, match=r"cannot listen on 192\.0\.2\.1 port 0: "):
+    with pytest.raises(ServeError, match=r"cannot listen on 192\.0\.2\.1 port 0: .*; choose another --host"):
         asyncio.run(main())
 
 

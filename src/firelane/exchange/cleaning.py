@@ -95,7 +95,7 @@ class Cleaning:
             known,
             records.write_message(
                 owed, stored.sequence, stored.expires_at, stored.publisher, packet_id, flags, stored.topic,
-                stored.properties, stored.payload,
+                stored.properties, stored.payload, stored.first,
             ),
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from firelane.exchange.connection import LARGEST_PACKET, Connection, Phase
 from firelane.exchange.message import NEVER
 from firelane.exchange.neighbours import announced
 from firelane.exchange.publishing import is_reserved, publish
+from firelane.exchange.retained import without_origin
 from firelane.exchange.sensing import heard
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
@@ -308,8 +309,9 @@ def send_will(broker: Broker, session: Session, now: float) -> None:
     except OfferError:
         broker.counts.publish_refused += 1
         return
-    message = broker.new_message(will.topic.encode(), will.payload, will.qos, will.retain and route is None, session)
-    message.take_properties(will.properties, now)
+    retain = will.retain and route is None
+    message = broker.new_message(will.topic.encode(), will.payload, will.qos, retain, session)
+    message.take_properties(without_origin(will.properties) if retain else will.properties, now)
     publish(broker, message, now, route)
 
 

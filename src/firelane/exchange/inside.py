@@ -48,6 +48,8 @@ class Inside:
         self._got, self._over = got, over
         self._came: list[bytes] = []
         self._gone = True  # until it has entered
+        self._given = 0  # how many messages of QoS 1 and 2 may be under way
+        self._holding = False  # it takes no more of them
         self._unsettled = False  # something was said this turn
 
     @property
@@ -69,6 +71,7 @@ class Inside:
         hello = Connect(client_id=self._client_id, version=V5, clean_start=not self._lasts, properties=properties)
         identity = Identity(client_id=self._client_id, inside=True)
         connecting.enter(server.broker, self.connection, hello, identity, now)
+        self._given = self.connection.window
         server.settle()
 
     def say(self, *said: Packet) -> None:
@@ -95,6 +98,16 @@ class Inside:
     def _settle(self) -> None:
         self._unsettled = False
         self._server.settle()
+
+    def hold(self, holding: bool) -> None:
+        """Whether messages of QoS 1 and 2 are to wait in its session (beyond the bound of its memory: in the log)."""
+        if holding == self._holding or self._gone or self.connection.phase is not Phase.OPEN:
+            return
+        self._holding = holding
+        self.connection.window = 0 if holding else self._given
+        if not holding:
+            self._server.broker.serving.resume(self.session, monotonic())
+            self._server.settle()
 
     def leave(self) -> None:
         """Go; the session stays."""

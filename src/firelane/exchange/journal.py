@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from firelane.exchange import records
 from firelane.exchange.lane import Delivery, Lane
 from firelane.exchange.log import Log
-from firelane.exchange.message import NEVER, Message
+from firelane.exchange.message import NEVER, Message, RetoldMessage
 from firelane.exchange.records import RETAIN, Record, StoredMessage
 from firelane.exchange.retained import Kept
 from firelane.exchange.session import Session, Subscription
@@ -78,6 +78,7 @@ class Journal:
             message.topic,
             message.properties,
             message.payload,
+            message.first,
         )
         location = self.log.append(_MESSAGE, body)
         for one in due:
@@ -97,7 +98,7 @@ class Journal:
         if delivery.location:
             return
         assert message is not None
-        if delivery.identifiers or message.expires_at != NEVER:
+        if delivery.identifiers or message.expires_at != NEVER or message.first:
             self.message(message, [delivery])
             return
         publisher = message.publisher
@@ -302,7 +303,10 @@ class Journal:
 
     def revived(self, stored: StoredMessage) -> Message:
         """A message as it was before it was written down."""
-        message = Message(stored.topic, stored.payload, stored.qos, stored.retain, None, stored.sequence)
+        kind = RetoldMessage if stored.first else Message
+        message = kind(stored.topic, stored.payload, stored.qos, stored.retain, None, stored.sequence)
+        if isinstance(message, RetoldMessage):
+            message.first = stored.first
         message.properties = stored.properties
         message.expires_at = self.moment(stored.expires_at)
         return message

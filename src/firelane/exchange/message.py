@@ -11,7 +11,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from firelane.mqtt.fields import four_bytes, two_bytes, variable
+from firelane.mqtt.fields import four_bytes, string, two_bytes, variable
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.properties import write_properties
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 NEVER = math.inf
 _START = struct.Struct(">BBH")  # of a short PUBLISH: first byte, length, and the length of the topic
 NUMBER = "firelane-number"  # the user property of a copy that says which message it is of
-_NUMBER = b"\x26" + two_bytes(len(NUMBER)) + NUMBER.encode()  # a user property up to its value
 _FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 
 
@@ -29,6 +28,7 @@ class Message:
     """One publication. `properties` are the encoded ones that every subscriber gets unaltered."""
 
     weight: ClassVar[float] = 0.0  # of a sampled one, see SampledMessage
+    first: ClassVar[int] = 0  # of a retained one that is told again, see RetoldMessage
 
     __slots__ = (
         "expires_at",
@@ -111,9 +111,17 @@ class Message:
         return b"" if self.expires_at == NEVER else b"\x02" + four_bytes(seconds)
 
 
-def number_property(sequence: int) -> bytes:
-    """What says which message a copy is of, encoded."""
-    digits = b"%d" % sequence
+def user_property(name: str, value: str) -> bytes:
+    """A user property, encoded."""
+    return b"\x26" + string(name) + string(value)
+
+
+_NUMBER = user_property(NUMBER, "")[:-2]  # up to its value
+
+
+def number_property(sequence: int, first: int = 0) -> bytes:
+    """What says which message a copy is of, encoded, and under which number it was published if it is told again."""
+    digits = b"%d %d" % (sequence, first) if first else b"%d" % sequence
     return _NUMBER + two_bytes(len(digits)) + digits
 
 
@@ -122,6 +130,13 @@ class SampledMessage(Message):
 
     __slots__ = ("weight",)
     weight: float  # type: ignore[misc]
+
+
+class RetoldMessage(Message):
+    """A retained message that is told again, under another number than its `first`."""
+
+    __slots__ = ("first",)
+    first: int  # type: ignore[misc]
 
 
 class Numbers:
@@ -137,10 +152,14 @@ class Numbers:
         self.last += 1
         return self.last
 
-    def again(self, message: Message) -> Message:
-        """The same message under a number of its own, as a session that is owed it twice must tell the two apart."""
-        again = Message(message.topic, message.payload, message.qos, message.retain, message.publisher, self.next())
+    def again(self, message: Message, *, says_first: bool = False) -> Message:
+        """The same message under a number of its own, as a session that is owed it twice must tell the two apart; it
+        may say what its first number was."""
+        kind = RetoldMessage if says_first else Message
+        again = kind(message.topic, message.payload, message.qos, message.retain, message.publisher, self.next())
         again.properties = message.properties
+        if isinstance(again, RetoldMessage):
+            again.first = message.sequence
         again.expires_at, again.expiry_s = message.expires_at, message.expiry_s
         return again
 

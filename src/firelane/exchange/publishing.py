@@ -8,7 +8,7 @@ from firelane.exchange import neighbours, sensing
 from firelane.exchange.access import Identity
 from firelane.exchange.connection import Connection
 from firelane.exchange.message import Message
-from firelane.exchange.retained import OVERLAY_HAD, Kept
+from firelane.exchange.retained import OVERLAY_HAD, OVERLAY_NUMBERS, OVERLAY_SEEN, Kept, without_origin
 from firelane.exchange.routes import Route
 from firelane.exchange.session import Session
 from firelane.exchange.subscribing import check_levels
@@ -137,6 +137,8 @@ def accept(
             return
         retain = retain and route is None
     message = broker.new_message(topic, payload, qos, retain, session)
+    if retain and not session.identity.inside:
+        properties = without_origin(properties)
     if properties:
         message.take_properties(properties, now)
     if qos and connection.version == V5 and connection.upstream is None:
@@ -159,15 +161,24 @@ def accept(
 
 
 def accept_quickly(
-    broker: Broker, connection: Connection, topic: bytes, payload: bytes, route: Route, packet_id: bytes, now: float
+    broker: Broker,
+    connection: Connection,
+    topic: bytes,
+    payload: bytes,
+    properties: bytes,
+    route: Route,
+    packet_id: bytes,
+    now: float,
 ) -> bytes | None:
-    """Take in a message of QoS 1 that may be published and has nothing of its own, while the log is not refusing.
+    """Take in a message of QoS 1 that may be published and has nothing but user properties, while the log takes more.
 
     Returns its PUBACK, to be given to `answer`, or None if it must go the long way.
     """
     if packet_id == _NO_IDENTIFIER or connection.unacknowledged >= broker.limits.inflight or connection.deferred:
         return None
     message = broker.new_message(topic, payload, 1, False, connection.session)
+    if properties:
+        message.properties = properties
     if broker.delivering.deliver_reliably(message, route, now) or connection.version != V5:
         return _PUBACK + packet_id
     return _PUBACK_NOBODY + packet_id + _NOBODY
@@ -324,7 +335,8 @@ def is_system(topic: str) -> bool:
     """Whether a topic is one on which only the exchange itself speaks; alerts are for whoever watches it."""
     if topic == ALERTS:
         return False
-    return topic.startswith(("$SYS/", "$firelane/", OVERLAY_HAD, GRANT)) or topic in ("$SYS", "$firelane")
+    own = "$SYS", "$firelane", OVERLAY_NUMBERS, OVERLAY_SEEN
+    return topic.startswith(("$SYS/", "$firelane/", OVERLAY_HAD, GRANT)) or topic in own
 
 
 def is_reserved(broker: Broker, topic: str) -> bool:

@@ -1,5 +1,5 @@
-"""From bytes to packets: plain messages of QoS 0 and 1 to a known topic, and PUBACK, take a short way; everything
-else has a function of its own, called from here.
+"""From bytes to packets: messages of QoS 0 and 1 to a known topic, plain or with user properties, and PUBACK take a
+short way; everything else has a function of its own, called from here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from firelane.exchange.message import NEVER
 from firelane.mqtt.decode import LARGEST, decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Ack, Auth, Connect, Disconnect, Kind, Ping, Subscribe, Unsubscribe
+from firelane.mqtt.properties import user_properties
 from firelane.mqtt.reasons import PacketError, Reason, protocol_error
 
 if TYPE_CHECKING:
@@ -115,15 +116,20 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                     rest = topic_end + first - _QOS_0  # behind the packet identifier, if there is one
                     topic = data[body + 2 : topic_end]
                     route = known.get(topic)
-                    # An MQTT 5 message with properties takes the long way, as does one cut short.
-                    if (
-                        route is not None
-                        and (allowed is None or topic in allowed)
-                        and (rest < stop and data[rest] == 0 if v5 else rest <= stop)
-                    ):
-                        payload = data[rest + v5 : stop]
+                    behind = 0  # the properties that messages of MQTT 5 have; 0: the long way
+                    if route is not None and (allowed is None or topic in allowed):
+                        if not v5:
+                            behind = rest
+                        elif rest < stop and data[rest] == 0:
+                            behind = rest + 1
+                        else:
+                            behind = _behind_user_properties(data, rest, stop)
+                    if route is not None and 0 < behind <= stop:
+                        payload = data[behind:stop]
                         if first == _QOS_0:
                             message = new_message(topic, payload, 0, False, session)
+                            if behind - rest > 1:
+                                message.properties = data[rest + 1 : behind]
                             if v5:
                                 message.wire5 = data[at:stop]
                             else:
@@ -135,8 +141,9 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
                             continue
                         packet_id = data[rest - 2 : rest]
                         if len(answers) % LOOKED_AT_ONCE or not journal.refusing:
+                            properties = data[rest + 1 : behind] if behind - rest > 1 else b""
                             answer = publishing.accept_quickly(
-                                broker, connection, topic, payload, route, packet_id, now
+                                broker, connection, topic, payload, properties, route, packet_id, now
                             )
                             if answer is not None:
                                 answers.append(answer)
@@ -186,6 +193,12 @@ def _take_packets(broker: Broker, connection: Connection, data: bytes, now: floa
     if connection.publish_credit != NEVER and messages + quick:
         _charge(broker, connection, messages + quick, now)
     return at
+
+
+def _behind_user_properties(data: bytes, at: int, stop: int) -> int:
+    """Where the payload of an MQTT 5 message begins; 0 if it has more than a few user properties, or is cut short."""
+    end = at + 1 + data[at] if at < stop and data[at] < 128 else stop + 1
+    return 0 if end > stop or user_properties(data, at + 1, end) is None else end
 
 
 def _handle(broker: Broker, connection: Connection, first: int, body: bytes, now: float) -> None:

@@ -43,6 +43,8 @@ _SENT = struct.Struct("<IQH")
 _IDENTIFIER = struct.Struct("<IH")
 _HAS_IDENTIFIERS = 0x80
 RETAIN = 4  # among the flags of a message, above its QoS
+RETOLD = 8  # and that its first number stands before its payload
+_FIRST = struct.Struct("<Q")
 
 
 class Owed(NamedTuple):
@@ -68,6 +70,7 @@ class StoredMessage:
     topic: bytes
     properties: bytes
     payload: bytes
+    first: int = 0  # of a retained one that was told again
 
 
 def write_message(
@@ -80,8 +83,11 @@ def write_message(
     topic: bytes,
     properties: bytes,
     payload: bytes,
+    first: int = 0,
 ) -> bytes:
     """The body of a MESSAGE or RETAINED record: who is owed it (as Owed has it), then the fields of StoredMessage."""
+    if first:
+        flags, payload = flags | RETOLD, _FIRST.pack(first) + payload
     head = _MESSAGE.pack(sequence, expires_at, publisher, packet_id, flags, len(owed), len(topic), len(properties))
     numbers = array("I", [one[0] for one in owed]).tobytes()
     each = bytes([qos | retain << 2 | (_HAS_IDENTIFIERS if several else 0) for _, qos, retain, several in owed])
@@ -120,6 +126,10 @@ def read_message(body: bytes) -> StoredMessage:
         owed.append(Owed(number, one & 3, bool(one & 4), tuple(identifiers)))
     topic_end = at + topic_length
     properties_end = topic_end + properties_length
+    begin, first = properties_end, 0
+    if flags & RETOLD:
+        (first,) = _FIRST.unpack_from(body, properties_end)
+        begin += _FIRST.size
     return StoredMessage(
         sequence,
         expires_at,
@@ -130,7 +140,8 @@ def read_message(body: bytes) -> StoredMessage:
         owed,
         body[at:topic_end],
         body[topic_end:properties_end],
-        body[properties_end:],
+        body[begin:],
+        first,
     )
 
 

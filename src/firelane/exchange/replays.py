@@ -60,6 +60,7 @@ class Replays:
 
     def _fresh(self, message: Message | None, session: Session) -> Message | None:
         """A retained message for a session that may be owed it twice: under a number of its own."""
-        if message is None or not (message.qos and session.durable):
+        numbered = session.connection is not None and session.connection.numbered
+        if message is None or not (numbered or (message.qos and session.durable)):
             return message
-        return self._numbers.again(message)
+        return self._numbers.again(message, says_first=numbered)

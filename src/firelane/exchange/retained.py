@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from firelane.exchange.message import Message
+from firelane.exchange.message import Message, user_property
 from firelane.exchange.session import Session, Subscription
 from firelane.mqtt import TopicTree
 from firelane.sense.offer import GRANT
 
-OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.had
-OWN = (b"$SYS/", GRANT.encode(), OVERLAY_HAD.encode())  # topics on which only the exchange itself speaks
+OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.local.had
+OVERLAY_NUMBERS = "$overlay/numbers"  # see firelane.exchange.numbering
+OVERLAY_SEEN = "$overlay/seen"  # see firelane.overlay.local.seen
+ORIGIN = "firelane-origin"  # the user property of a retained message from another site: which one, and its number there
+# Topics on which only the exchange itself speaks.
+OWN = (b"$SYS/", GRANT.encode(), OVERLAY_HAD.encode(), OVERLAY_NUMBERS.encode(), OVERLAY_SEEN.encode())
+_SAID = user_property(ORIGIN, "")[:-2]  # up to its value
+
+
+def without_origin(properties: dict[str, Any]) -> dict[str, Any]:
+    """What a client publishes is of this site, though it may have copied its properties from what it got."""
+    said = properties.get("user_property", ())
+    if not any(name == ORIGIN for name, _ in said):
+        return properties
+    return {**properties, "user_property": [one for one in said if one[0] != ORIGIN]}
+
+
+def origin_of(message: Message) -> str | None:
+    """What a retained message says of the site that it came from; None if it was published here."""
+    at = message.properties.rfind(_SAID)
+    if at < 0:
+        return None
+    at += len(_SAID)
+    size = int.from_bytes(message.properties[at : at + 2], "big")
+    return message.properties[at + 2 : at + 2 + size].decode()
 
 
 @dataclass(slots=True)
@@ -73,6 +97,10 @@ class RetainedMessages:
     def matching(self, topic_filter: str) -> Iterator[Kept]:
         """The messages whose topics a filter matches, one by one; those that come meanwhile may be missed."""
         return (self._kept[topic] for topic in self._tree.steps(topic_filter) if topic is not None)
+
+    def steps(self, topic_filter: str) -> Iterator[bytes | None]:
+        """The topics that a filter matches, and None for every step that finds nothing."""
+        return self._tree.steps(topic_filter)
 
     def topics(self, wanted: Subscription) -> Iterator[bytes | None]:
         """The topics that a subscription matches, and None for every step that finds nothing."""

@@ -20,6 +20,7 @@ from firelane.exchange.link import KnownBy, Link
 from firelane.exchange.live import Live
 from firelane.exchange.log import Log
 from firelane.exchange.measuring import Reading
+from firelane.exchange.numbering import reserved
 from firelane.exchange.observed import Observed
 from firelane.exchange.publishing import publish
 from firelane.exchange.server import Driver, Server, allow_many_files
@@ -190,7 +191,7 @@ async def running(
         broker.streams.ready = False
         broker.recover(now)
         # Numbers grow from one start to the next, whatever was not in the log: other sites know messages by them.
-        broker.numbers.last = max(broker.numbers.last, time.time_ns() // 1000)
+        broker.numbers.last = max(broker.numbers.last, reserved(broker.retained), time.time_ns() // 1000)
         _report(log, tell)
         server = Server(broker, Passwords(settings.users), tell)
         loop = asyncio.get_running_loop()
@@ -282,12 +283,14 @@ async def _listen(exchange: Exchange, settings: ExchangeSettings, host: str, mqt
     port = await server.listen(Driver, host, mqtt_port)
     addresses["mqtt"] = f"mqtt://{shown}:{port}"
     if settings.tls is not None:
-        port = await server.listen(Driver, host, settings.tls.port, tls_context(settings.tls))
+        context = tls_context(settings.tls)
+        port = await server.listen(Driver, host, settings.tls.port, context, setting="exchange.tls.port")
         addresses["mqtts"] = f"mqtts://{shown}:{port}"
     if settings.websocket is not None:
         from firelane.exchange.websocket import WebSocketDriver
 
-        port = await server.listen(WebSocketDriver, host, settings.websocket.port)
+        chosen_at = "exchange.websocket.port"
+        port = await server.listen(WebSocketDriver, host, settings.websocket.port, setting=chosen_at)
         addresses["ws"] = f"ws://{shown}:{port}"
     if settings.mqtt_sn is not None:
         from firelane.exchange.gateway.listener import Listener

@@ -59,16 +59,23 @@ class Server:
         self._alarm = Alarm(self._loop, self._wake)  # when a link is free for what waits on it
 
     async def listen(
-        self, make: Callable[[Server], asyncio.BaseProtocol], host: str, port: int, tls: ssl.SSLContext | None = None
+        self,
+        make: Callable[[Server], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        setting: str = "--mqtt-port",
     ) -> int:
-        """Accept connections at an address; returns the port, which the system chooses when it was 0."""
+        """Accept connections at an address; returns the port, which the system chooses when it was 0. `setting` says
+        where another can be chosen."""
         try:
             patience_s = HANDSHAKE_WITHIN_S if tls is not None else None
             listener = await self._loop.create_server(
                 lambda: make(self), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience_s
             )
         except (OSError, OverflowError) as problem:
-            raise ServeError.listening(host, port, problem, "choose another address or port") from None
+            raise ServeError.listening(host, port, problem, f"choose another {setting}") from None
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
@@ -77,7 +84,7 @@ class Server:
         try:
             transport, _ = await self._loop.create_datagram_endpoint(lambda: listener, local_addr=(host, port))
         except (OSError, OverflowError) as problem:
-            raise ServeError.listening(host, port, problem, "choose another address or port") from None
+            raise ServeError.listening(host, port, problem, "choose another exchange.mqtt_sn.port") from None
         with suppress(OSError):  # what comes at once while there is other work to do
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         self._datagrams.append(transport)

@@ -292,7 +292,9 @@ class Serving:
             return message.encoded(V3, first, delivery.packet_id, b"", message.topic)
         topic, alias, new = message.topic, 0, False
         if connection.numbered:
-            extra = message.own_properties(delivery.identifiers, 0, now) + number_property(message.sequence)
+            extra = message.own_properties(delivery.identifiers, 0, now) + number_property(
+                message.sequence, message.first
+            )
             return message.encoded(V5, first, delivery.packet_id, extra, topic)
         if not (connection.alias_limit or delivery.identifiers) and message.expires_at == NEVER:
             wire = message.encoded(V5, first, delivery.packet_id, b"", topic)

@@ -27,7 +27,7 @@ from firelane.mqtt.packets import (
     Unsubscribe,
     Will,
 )
-from firelane.mqtt.properties import WILL, read_properties
+from firelane.mqtt.properties import MOST_REPEATED, WILL, read_properties
 from firelane.mqtt.reasons import REASONS, PacketError, Reason, malformed, protocol_error
 from firelane.mqtt.topics import SHARED, filter_problem, topic_problem
 
@@ -58,13 +58,17 @@ def frame(buffer: bytes | bytearray, start: int, most_bytes: int) -> tuple[int, 
 
 
 def packets(data: bytes, version: int) -> Iterator[Packet]:
-    """The packets in these bytes, which end with the last."""
+    """The packets in these bytes, which end with the last and are the exchange's own: to what a client may have said as
+    often as it may, that has added something."""
     at = 0
     while at < len(data):
         found = frame(data, at, LARGEST)
         assert found is not None
         start, end = found
-        yield decode(data[at], data[start:end], version)
+        if data[at] >> 4 == Kind.PUBLISH:
+            yield decode_publish(data[at] & 0x0F, data[start:end], version, most_repeated=LARGEST)
+        else:
+            yield decode(data[at], data[start:end], version)
         at = end
 
 
@@ -80,7 +84,7 @@ def decode(first: int, body: bytes, version: int) -> Packet:
     return _DECODERS[Kind(kind)](Reader(body), Kind(kind), version)
 
 
-def decode_publish(flags: int, body: bytes, version: int) -> Publish:
+def decode_publish(flags: int, body: bytes, version: int, most_repeated: int = MOST_REPEATED) -> Publish:
     """PUBLISH (section 3.3), the one packet that must be read fast."""
     qos = flags >> 1 & 3
     if qos == 3:
@@ -90,7 +94,7 @@ def decode_publish(flags: int, body: bytes, version: int) -> Publish:
     reader = Reader(body)
     topic = reader.string()
     packet_id = _packet_id(reader) if qos else 0
-    properties = read_properties(reader, Kind.PUBLISH) if version == V5 else {}
+    properties = read_properties(reader, Kind.PUBLISH, most_repeated) if version == V5 else {}
     _check_topic(topic, version, aliased="topic_alias" in properties)
     if "response_topic" in properties:
         _check_topic(properties["response_topic"], version)

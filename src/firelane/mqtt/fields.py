@@ -10,10 +10,10 @@ LONGEST_VARIABLE = 268_435_455
 class Reader:
     """Takes fields off a packet's body, one after the other; every shortage or bad value is a PacketError."""
 
-    __slots__ = ("_body", "at", "end")
+    __slots__ = ("at", "body", "end")
 
     def __init__(self, body: bytes, at: int = 0, end: int | None = None) -> None:
-        self._body = body
+        self.body = body
         self.at = at
         self.end = len(body) if end is None else end
 
@@ -63,7 +63,7 @@ class Reader:
         self.at += count
         if self.at > self.end:
             raise malformed("a packet ends in the middle of a field")
-        return self._body[start : self.at]
+        return self.body[start : self.at]
 
 
 def utf8(raw: bytes) -> str:
@@ -81,6 +81,8 @@ def variable(value: int) -> bytes:
     """A variable byte integer."""
     if not 0 <= value <= LONGEST_VARIABLE:
         raise ValueError(f"{value} does not fit a variable byte integer")
+    if value < 128:
+        return bytes((value,))
     encoded = bytearray()
     while True:
         value, low = value >> 7, value & 0x7F

@@ -19,6 +19,7 @@ Properties = dict[str, Any]
 WILL = "will"  # the will's own properties, inside CONNECT
 _EVERY_ACK = (Kind.PUBACK, Kind.PUBREC, Kind.PUBREL, Kind.PUBCOMP, Kind.SUBACK, Kind.UNSUBACK)
 MOST_REPEATED = 1_000  # of one property in one packet, so that none keeps others waiting for long
+USER_PROPERTY = 0x26
 _REPEATABLE = ("user_property", "subscription_identifier")
 
 
@@ -80,8 +81,8 @@ TABLE = (
     Property(0x23, "topic_alias", *_TWO, (Kind.PUBLISH,), least=1, beyond=Reason.TOPIC_ALIAS_INVALID),
     Property(0x24, "maximum_qos", *_BYTE, (Kind.CONNACK,), most=1),
     Property(0x25, "retain_available", *_BYTE, (Kind.CONNACK,), most=1),
-    Property(0x26, "user_property", *_PAIR, (*_CONNECTION, *_MESSAGE, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE, *_EVERY_ACK,
-                                             Kind.DISCONNECT, Kind.AUTH)),
+    Property(USER_PROPERTY, "user_property", *_PAIR, (*_CONNECTION, *_MESSAGE, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE,
+                                                      *_EVERY_ACK, Kind.DISCONNECT, Kind.AUTH)),
     Property(0x27, "maximum_packet_size", *_FOUR, _CONNECTION, least=1),
     Property(0x28, "wildcard_subscription_available", *_BYTE, (Kind.CONNACK,), most=1),
     Property(0x29, "subscription_identifier_available", *_BYTE, (Kind.CONNACK,), most=1),
@@ -92,7 +93,7 @@ BY_NUMBER = {one.number: one for one in TABLE}
 BY_NAME = {one.name: one for one in TABLE}
 
 
-def read_properties(reader: Reader, where: Kind | str) -> Properties:
+def read_properties(reader: Reader, where: Kind | str, most_repeated: int = MOST_REPEATED) -> Properties:
     """The properties that stand next in a packet, checked."""
     length = reader.variable()
     if length == 0:
@@ -100,15 +101,41 @@ def read_properties(reader: Reader, where: Kind | str) -> Properties:
     end = reader.at + length
     if end > reader.end:
         raise malformed("the properties are longer than their packet")
+    pairs = user_properties(reader.body, reader.at, end, most_repeated)
+    if pairs is not None:
+        reader.at = end
+        return {"user_property": pairs}
     inside, reader.end = reader.end, end
     found: Properties = {}
     while reader.at < end:
-        _read_one(reader, where, found)
+        _read_one(reader, where, found, most_repeated)
     reader.end = inside
     return found
 
 
-def _read_one(reader: Reader, where: Kind | str, found: Properties) -> None:
+def user_properties(data: bytes, at: int, end: int, most: int = MOST_REPEATED) -> list[tuple[str, str]] | None:
+    """The pairs between these places if there are only good user properties, the most common kind, read in one go.
+
+    None for anything else: `read_properties` finds out what it is, or what is wrong with it.
+    """
+    found: list[tuple[str, str]] = []
+    try:
+        while at < end:
+            if data[at] != USER_PROPERTY:
+                return None
+            middle = at + 3 + (data[at + 1] << 8 | data[at + 2])
+            after = middle + 2 + (data[middle] << 8 | data[middle + 1])
+            name, value = data[at + 3 : middle].decode(), data[middle + 2 : after].decode()
+            if after > end or "\0" in name or "\0" in value or len(found) >= most:
+                return None
+            found.append((name, value))
+            at = after
+    except (IndexError, UnicodeDecodeError):
+        return None
+    return found
+
+
+def _read_one(reader: Reader, where: Kind | str, found: Properties, most_repeated: int = MOST_REPEATED) -> None:
     kind = BY_NUMBER.get(reader.variable())
     place = where if isinstance(where, str) else where.name
     if kind is None or where not in kind.where:
@@ -121,8 +148,8 @@ def _read_one(reader: Reader, where: Kind | str, found: Properties) -> None:
         if several and kind.name == "subscription_identifier" and where is Kind.SUBSCRIBE:
             raise protocol_error("two subscription identifiers in one SUBSCRIBE")
         several.append(value)
-        if len(several) > MOST_REPEATED:
-            raise PacketError(Reason.QUOTA_EXCEEDED, f"more than {MOST_REPEATED} times {kind.name} in one packet")
+        if len(several) > most_repeated:
+            raise PacketError(Reason.QUOTA_EXCEEDED, f"more than {most_repeated} times {kind.name} in one packet")
     elif kind.name in found:
         raise protocol_error(f"{kind.name} is given twice")
     else:

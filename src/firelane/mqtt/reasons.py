@@ -53,6 +53,14 @@ class Reason(IntEnum):
     WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 
 
+def in_words(reason: int) -> str:
+    """The name of a reason code for people, as "not authorized"."""
+    try:
+        return Reason(reason).name.lower().replace("_", " ")
+    except ValueError:
+        return f"reason 0x{reason:02x}"
+
+
 _ACKNOWLEDGED = frozenset({0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99})
 _RELEASED = frozenset({0x00, 0x92})
 # Which reasons a packet may give, by packet type (sections 3.4 to 3.7, 3.14 and 3.15).

@@ -18,7 +18,7 @@ from firelane.exchange.access import Access, Identity, Verdict
 from firelane.exchange.connecting import DDS, is_served
 from firelane.exchange.session import Session
 from firelane.mqtt.tree import FilterTree
-from firelane.overlay.interest import Wish
+from firelane.overlay.registry import Wish
 from firelane.scenario.need import Need
 from firelane.scenario.settings import AccessRule, ExchangeSettings
 
@@ -112,7 +112,12 @@ class Deadlines:
 
     def joined(self, wishes: Mapping[str, Wish]) -> dict[str, Wish]:
         """What clients want, with their deadlines."""
-        return {one: replace(wish, deadline_s=self._of(one)) for one, wish in wishes.items()}
+        if not self._by_filter:
+            return dict(wishes)
+        return {
+            one: wish if (deadline_s := self._of(one)) is None else replace(wish, deadline_s=deadline_s)
+            for one, wish in wishes.items()
+        }
 
     def _of(self, topic_filter: str) -> float | None:
         asked = self._by_filter.get(topic_filter)

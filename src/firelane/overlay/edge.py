@@ -13,33 +13,40 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 from time import monotonic
 from typing import Any
 
 from firelane.exchange.neighbours import Neighbours
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
-from firelane.overlay.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
-from firelane.overlay.addressing import addressed, named
 from firelane.overlay.deadlines import Admission, Deadlines
-from firelane.overlay.direct import Directly
-from firelane.overlay.interest import Interest, Wish, edge_of
-from firelane.overlay.local import Local
-from firelane.overlay.notes import FOR, TO, Note, NoteError, read_note
+from firelane.overlay.interest import Interest, edge_of
+from firelane.overlay.local.local import LARGEST_BOOT, Local
+from firelane.overlay.local.unwanted import EVERYTHING, Unwanted
+from firelane.overlay.local.wanting import Wanting
+from firelane.overlay.messages.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
+from firelane.overlay.messages.addressing import addressed, named
+from firelane.overlay.messages.notes import FOR, TO, Note, NoteError, read_note
+from firelane.overlay.messages.receiving import Receiving
+from firelane.overlay.messages.sending import Sending
+from firelane.overlay.messages.stamp import Stamp, StampError, stamped, taken_off
 from firelane.overlay.owner import Assignment
-from firelane.overlay.path import Credentials, Path, Sent
-from firelane.overlay.receiving import Receiving
-from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wanted
+from firelane.overlay.paths.direct import Directly
+from firelane.overlay.paths.line import Sent
+from firelane.overlay.paths.path import Credentials, Path
+from firelane.overlay.paths.reach import Reach
+from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wish
 from firelane.overlay.registry.feed import Changes
-from firelane.overlay.sending import Sending
-from firelane.overlay.stamp import StampError, stamped, taken_off
 
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
+REST = 5  # times as long as it takes to look at all of them, when many come and go
 TOGETHER_S = 0.05  # news of other edges that come within this are looked at together
+ANSWERED_S = 1.0  # at most, until others are told what routers have been asked for
+RETELL_AFTER_S = 0.3  # what is retained, to edges that are reached again
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
-LARGEST_BOOT = 2**63 - 1
 EARLY = "a message that came while this edge was starting or ending"
 
 
@@ -60,24 +67,37 @@ class EdgeBroker:
         self.registry = registry
         self._credentials, self._tell = credentials or Credentials(), tell
         self._locator = locator
-        self._boot = exchange.broker.boot & LARGEST_BOOT
         self._interest = Interest()
         self._exchange, self._entered = exchange, False
         self._admission = Admission(exchange.broker.settings)
-        self._deadlines = Deadlines(self._admission)
+        self._deadlines, self._wanting = Deadlines(self._admission), Wanting()
         self._direct = Directly(name, exchange.broker.settings.overlay.direct, self._credentials, tell)
-        self._local = Local(exchange, got=self._published, safe=self._committed, over=self._cut_off)
+        self._local = Local(
+            exchange,
+            got=self._published,
+            wanting=self._wanting,
+            safe=self._committed,
+            over=self._cut_off,
+        )
+        self._unwanted = Unwanted(exchange.broker)
+        self._boot = self._local.boot
         self._sending = Sending(name, self._boot, self._interest)
         self._receiving = Receiving(name, self._boot)
         self._paths: dict[str, tuple[Path, asyncio.Task[None]]] = {}
         self._wishes: dict[str, Wish] = {}
         self._changed = -1
         self._reported_at = 0.0
+        self._reach = Reach()
         self._rates_hz: dict[str, float] = {}
         self._others_known = asyncio.Event()
         self._news: dict[str, KnownEdge | None] = {}  # of other edges, not yet looked at
         self._learning: asyncio.TimerHandle | None = None
         self._learnt_at = 0.0
+        self._anew: set[str] = set()  # what others want and did not before; to be told to this edge's own exchange
+        self._retell_at = inf  # what is wanted anew though nobody's wishes have changed
+        self._declare_at = inf  # new wishes, at the latest
+        self._unanswered: set[str] = set()  # routers that had not yet answered what was asked of them then
+        self._owed_otherwise: set[str] = set()  # edges that are owed more or less than before
         self._group: asyncio.TaskGroup | None = None
         self._strange: Counter[str] = Counter()
         self._said = ""
@@ -88,19 +108,21 @@ class EdgeBroker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self.registry.announce_edge(self.name, self._boot, self._locator)
+                self.registry.announce_edge(self.name, self._exchange.broker.boot & LARGEST_BOOT, self._locator)
                 self._exchange.broker.neighbours = Neighbours(
                     name=self.name, admits=self._admission.sends, got=self._sent_directly
                 )
                 self._wishes = self._now_wanted()  # also of clients that are away: others keep messages for them
-                self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in self._wishes.items()}))
+                self._unwanted.add(EVERYTHING)
+                self._unwanted.finish(self._wanting.anybody)  # before anybody comes back who was not waited for
+                self._declare(lambda: self.registry.want(self._wishes))
                 self.registry.on_edges(self._edges_listener)
                 self.registry.on_routers(self._routers_listener)  # meanwhile, as it takes a few round trips
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 had = self._local.enter()
-                self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s)
+                self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s, self._wanting.qos)
                 self._entered = True
-                self._local.want(self._interest.filters(), set())
+                self._tell_again()
                 for router, (path, _) in self._paths.items():
                     if path.connected:  # since before it could take anything
                         self._say_back(router)
@@ -113,10 +135,10 @@ class EdgeBroker:
             self._exchange.broker.neighbours = None
             self._local.leave()
 
-    @property
-    def keeps(self) -> bool:
-        """Whether messages are to be kept for it while it is away."""
-        return any(wish.keeps for wish in self._wishes.values())
+    def lasting(self) -> dict[str, Wish]:
+        """What is to be kept for it while it is stopped."""
+        lasting = self._local.lasting()
+        return {one: wish for one, wish in self._now_wanted().items() if one in lasting}
 
     def statistics(self) -> dict[str, Any]:
         """What it knows, keeps and has seen."""
@@ -167,20 +189,30 @@ class EdgeBroker:
 
     def _others_changed(self) -> None:
         self._learning, self._learnt_at = None, monotonic()
-        new = self._learn()
-        self._local.want(self._interest.filters(), new)
-        self._do(self._sending.edges_changed(monotonic()))
+        self._learn()
+        if self._entered and (self._anew or self._interest.altered):
+            self._tell_again()
+        debtors, self._owed_otherwise = self._owed_otherwise, set()
+        self._do(self._sending.edges_changed(debtors, monotonic()))
 
-    def _learn(self) -> set[str]:
-        """Take the news of other edges in; returns what is wanted anew."""
-        new: set[str] = set()
+    def _learn(self) -> None:
+        """Take the news of other edges in."""
         for name, known in self._news.items():
             if name != self.name:
-                new |= self._interest.change(name, None if known is None else edge_of(known))
+                change = self._interest.change(name, None if known is None else edge_of(known))
+                self._anew |= change.new
+                if change.debts:
+                    self._owed_otherwise.add(name)
+                if known is None:
+                    self._do(self._receiving.forgotten(name))
         self._news.clear()
         if self._group is not None:
             self._direct.edges_changed(self._interest.hurrying, self._group)
-        return new
+
+    def _tell_again(self) -> None:
+        """What others want, and to those who want some of it anew what is retained here."""
+        anew, self._anew = self._anew, set()
+        self._local.want(self._interest.filters(), anew)
 
     def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
         for name, known in changes.items():
@@ -188,6 +220,7 @@ class EdgeBroker:
             if before is not None and (known is None or known.locator != before[0].locator):
                 before[1].cancel()
                 del self._paths[name]
+                self._sending.dropped += before[0].dropped
                 self._do(self._sending.path_down(name, monotonic()))
             if known is not None and name not in self._paths:
                 self._add_path(name, known.locator)
@@ -203,6 +236,8 @@ class EdgeBroker:
         def up() -> None:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
+            if not any(other.connected for name, (other, _) in self._paths.items() if name != router):
+                self._retell(self._interest.filters())  # which could not be told while there was no way
             self._do(self._sending.path_up(router, monotonic()))
             self._receiving.path_up()
             if self._entered:
@@ -232,12 +267,14 @@ class EdgeBroker:
 
     def _published(self, copy: Copy) -> None:
         self._do(self._sending.published(copy, monotonic()))
+        if self._sending.full:
+            self._local.hold(True)
 
     def _cut_off(self) -> None:
         self._tell("the session by which this edge is joined to others was ended; start the edge again")
 
-    def _committed(self, origin: str, number: int) -> None:
-        self._receiving.committed(origin, number)
+    def _committed(self, stamp: Stamp) -> None:
+        self._receiving.committed(stamp)
 
     def _arrived(self, router: str, packet: Publish) -> None:
         if not self._entered:  # it comes again, if it matters
@@ -279,15 +316,25 @@ class EdgeBroker:
 
     def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
+        self._do(self._receiving.heard(note.edge, note.boot, now))
+        for answer in note.nothing:
+            self._do(self._receiving.nothing(note.edge, note.boot, answer))
+        if note.back:
+            self._do(self._sending.back(note.edge, now, router))
+            self._retell(self._interest.wishes_of(note.edge))
+        if note.of not in (0, self._boot):  # it means numbers of a log that was lost
+            return
         self._do(self._sending.came(note.edge, note.came))
         for gap in note.missing:
             self._do(self._sending.missing(note.edge, gap, now, router))
-        if note.back:
-            self._do(self._sending.back(note.edge, now, router))
         for refused in note.outdated:
             self._do(self._sending.outdated(note.edge, refused, now, router))
-        for answer in note.nothing:
-            self._do(self._receiving.nothing(note.edge, answer))
+
+    def _retell(self, filters: Iterable[str]) -> None:
+        """What is retained here may have been lost on its way. Several lines break and come back together."""
+        self._anew.update(filters)
+        if self._anew:
+            self._retell_at = min(self._retell_at, monotonic() + RETELL_AFTER_S)
 
     def _say_back(self, router: str) -> None:
         """Others may have sent something that did not come, and nobody would notice on a topic that says no more."""
@@ -345,7 +392,7 @@ class EdgeBroker:
         preferred = self._paths.get(action.router or "")
         paths = [one for one, _ in ([preferred] if preferred else []) + list(self._paths.values()) if one.connected]
         if paths:
-            paths[0].publish(f"{FOR}{action.edge}", action.note.encode(), 0, {})
+            paths[0].note(action.edge, action.note.encode())
 
     # ---- time
 
@@ -355,22 +402,33 @@ class EdgeBroker:
             now = monotonic()
             self._do(self._sending.tick(now))
             self._do(self._receiving.tick(now))
+            self._local.hold(self._sending.full)
+            self._unwanted.look(self._wanting.anybody)
+            if now >= self._retell_at:
+                self._retell_at = inf
+                self._tell_again()
+            self._declare_wishes(now)
+            self._local.ask_on()
             if now >= look_at:
-                look_at = now + LOOK_EVERY_S
                 self._look(now)
+                self._local.reserve()
+                look_at = now + max(LOOK_EVERY_S, (1 + REST) * (monotonic() - now))
             await asyncio.sleep(TICK_S)
 
     def _look(self, now: float) -> None:
         """See what local clients want, and say so where it has changed (endpoint created or deleted)."""
-        if self._local.changed != self._changed:
+        if self._local.changed != self._changed and not self._unwanted.busy:
             self._changed = self._local.changed
             wishes = self._now_wanted()
             if wishes != self._wishes:
+                self._unwanted.add(self._wishes.keys() - wishes.keys())
                 self._wishes = wishes
-                self._declare(lambda: self.registry.want({one: _wanted(wish) for one, wish in wishes.items()}))
                 for path, _ in self._paths.values():
                     path.want(wishes)
+                self._declare_at = min(self._declare_at, now + ANSWERED_S)
                 self._reported_at = 0.0
+        if self._reach.look({router: path.connected for router, (path, _) in self._paths.items()}, now):
+            self.registry.unreached(self._reach.unreached)
         if now >= self._reported_at + REPORT_EVERY_S:
             self._reported_at = now
             publish, subscribe, rates_hz = self._local.endpoints()
@@ -378,9 +436,23 @@ class EdgeBroker:
             self._rates_hz = {name: steady(self._rates_hz.get(name), rate, mean_hz) for name, rate in rates_hz.items()}
             self._declare(lambda: self.registry.endpoints(publish, subscribe, self._rates_hz))
 
+    def _declare_wishes(self, now: float) -> None:
+        """Others are told once routers pass on what is wanted, or what they tell of it at once would be lost. Where a
+        router is slow they are told all the same, and once more when it has answered."""
+        waited_for = {router for router, (path, _) in self._paths.items() if path.connected and path.asking}
+        for router in self._unanswered - waited_for:
+            self._unanswered.discard(router)
+            self._say_back(router)
+        if self._declare_at < inf and (not waited_for or now >= self._declare_at):
+            self._declare_at = inf
+            self._unanswered |= waited_for
+            self._declare(lambda: self.registry.want(self._wishes))
+
     def _now_wanted(self) -> dict[str, Wish]:
         self._deadlines.update(self._exchange.broker.sessions.values())
-        return self._deadlines.joined(self._local.wishes())
+        wishes = self._local.wishes()
+        self._wanting.update(wishes)
+        return self._deadlines.joined(wishes)
 
     def _declare(self, act: Callable[[], None]) -> None:
         try:
@@ -394,8 +466,3 @@ class EdgeBroker:
 def steady(before: float | None, now: float, mean_hz: float) -> float:
     """A topic's rate as it is told: the last one, while that errs too little to matter for what routers carry."""
     return now if before is None or abs(now - before) > NOTABLE * max(before, mean_hz) else before
-
-
-def _wanted(wish: Wish) -> Wanted:
-    need = dict(wish.need) if wish.need else None
-    return Wanted(qos=wish.qos, keeps=wish.keeps, need=need, deadline_s=wish.deadline_s)

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from firelane.mqtt.tree import FilterTree
-from firelane.overlay.registry import KnownEdge
+from firelane.overlay.registry import KnownEdge, Wish
+from firelane.overlay.sharing import joined_said
 
 MOST_REMEMBERED = 50_000  # topics
-MIN_SHARE = "min-share"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What clients of an edge want of a filter: the highest QoS, whether some of them are kept messages while they are
-    away, what the one to whom it matters most needs, and the shortest deadline that was admitted."""
-
-    qos: int
-    keeps: bool = False
-    need: Mapping[str, str] | None = None  # as user properties of SUBSCRIBE say it
-    deadline_s: float | None = None  # with one, messages are to come directly as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Another edge: whether it is connected now, what its clients want, and where it can be reached."""
+    """Another edge: whether it is connected now, what its clients want, where it can be reached, and which routers it
+    cannot reach itself."""
 
     here: bool
     filters: Mapping[str, Wish] = field(default_factory=dict)
     locator: str | None = None
+    unreached: frozenset[str] = frozenset()
 
     @property
     def hurries(self) -> bool:
@@ -39,11 +30,16 @@ class Edge:
 
 def edge_of(known: KnownEdge) -> Edge:
     """An edge as the registry knows it."""
-    filters = {
-        one: Wish(qos=wanted.qos, keeps=wanted.keeps, need=wanted.need, deadline_s=wanted.deadline_s)
-        for one, wanted in known.filters.items()
-    }
-    return Edge(here=known.here, filters=filters, locator=known.locator)
+    return Edge(here=known.here, filters=known.filters, locator=known.locator, unreached=known.unreached)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one edge wants now and did not before, and what it wants no more; whether others owe it more or less."""
+
+    new: set[str]
+    gone: set[str]
+    debts: bool
 
 
 class Interest:
@@ -52,8 +48,12 @@ class Interest:
     def __init__(self) -> None:
         self._edges: dict[str, Edge] = {}
         self._tree: FilterTree[tuple[str, str]] = FilterTree()
+        self._wishes: dict[str, dict[str, Wish]] = {}  # by filter, then by edge
+        self._joined: dict[str, Wish] = {}  # by filter, but for those that are
+        self._altered: set[str] | None = None  # since that was last asked for; None if it never was
         self._remembered: dict[str, dict[str, int]] = {}
         self._hurried: dict[str, tuple[str, ...]] = {}
+        self._unreached: dict[str, frozenset[str]] = {}  # routers, by the edges that are here and cannot reach some
         self._hurrying: dict[str, str] = {}  # edges with a deadline, and where they can be reached
 
     @property
@@ -66,26 +66,48 @@ class Interest:
         known = self._edges.get(name)
         return known is not None and known.here
 
-    def change(self, name: str, edge: Edge | None) -> set[str]:
-        """An edge has come, changed or gone; returns the filters it wants now and did not before."""
-        before = _filters(self._edges.get(name))
-        now = _filters(edge)
-        for gone in before.keys() - now.keys():
-            self._tree.remove(gone, (name, gone))
-        new = now.keys() - before.keys()
-        for one in new:
+    def change(self, name: str, edge: Edge | None) -> Change:
+        """An edge has come, changed or gone. What stays as it was costs next to nothing: there may be very much."""
+        known = self._edges.get(name)
+        before, now = _filters(known), _filters(edge)
+        altered, gone = _difference(before, now)
+        new = {one for one, wish in altered.items() if _is_new(before.get(one), wish)}
+        for one in gone:
+            self._tree.remove(one, (name, one))
+            wishes = self._wishes[one]
+            del wishes[name]
+            if not wishes:
+                del self._wishes[one]
+        for one in new - before.keys():
             self._tree.add(one, (name, one))
+        for one, wish in altered.items():
+            self._wishes.setdefault(one, {})[name] = wish
         if edge is None:
             self._edges.pop(name, None)
         else:
             self._edges[name] = edge
-        if before != now:
+        if gone or altered:
+            if self._altered is not None:
+                self._altered |= gone | altered.keys()
             self._remembered.clear()
+        self._unreached.pop(name, None)
+        if edge is not None and edge.here and edge.unreached:
+            self._unreached[name] = edge.unreached
         self._hurried.clear()
         self._hurrying.pop(name, None)
         if edge is not None and edge.locator is not None and edge.hurries:
             self._hurrying[name] = edge.locator
-        return set(new)
+        came = edge is not None and edge.here and not (known is not None and known.here)
+        return Change(new=new, gone=gone, debts=bool(gone) or came or edge is None)
+
+    @property
+    def altered(self) -> bool:
+        """Whether `filters` would tell something that it has not told yet."""
+        return self._altered is None or bool(self._altered)
+
+    def wishes_of(self, name: str) -> Mapping[str, Wish]:
+        """What an edge wants now."""
+        return _filters(self._edges.get(name))
 
     def of(self, topic: str) -> Mapping[str, int]:
         """The edges that want a topic, and the highest QoS that each asks for."""
@@ -98,6 +120,17 @@ class Interest:
                 self._remembered.clear()
             self._remembered[topic] = found
         return found
+
+    @property
+    def unreached(self) -> Mapping[str, frozenset[str]]:
+        """The routers that edges which are here cannot reach, by edge; mostly there are none."""
+        return self._unreached
+
+    def unreached_for(self, topic: str) -> Mapping[str, frozenset[str]]:
+        """The same of those that want a topic."""
+        if not self._unreached:
+            return self._unreached
+        return {name: self._unreached[name] for name in self.of(topic) if name in self._unreached}
 
     @property
     def hurrying(self) -> Mapping[str, str]:
@@ -117,17 +150,19 @@ class Interest:
             found = self._hurried[topic] = tuple(sorted(names))
         return found
 
-    def filters(self) -> dict[str, Wish]:
-        """All that is wanted anywhere else, each filter at its highest QoS with the need that weighs most.
+    def filters(self) -> Mapping[str, Wish]:
+        """All that is wanted anywhere else, each filter at its highest QoS with a need that does for all.
 
         Deadlines are for who sends, not for what is wanted of this edge's own exchange.
         """
-        result: dict[str, Wish] = {}
-        for edge in self._edges.values():
-            for topic_filter, wish in _filters(edge).items():
-                plain = wish if wish.deadline_s is None else replace(wish, deadline_s=None)
-                result[topic_filter] = _joined(result[topic_filter], plain) if topic_filter in result else plain
-        return result
+        for one in list(self._wishes) if self._altered is None else self._altered:
+            wishes = self._wishes.get(one)
+            if wishes is not None:
+                self._joined[one] = _joined(list(wishes.values()))
+            else:
+                self._joined.pop(one, None)
+        self._altered = set()
+        return self._joined
 
 
 def _filters(edge: Edge | None) -> Mapping[str, Wish]:
@@ -136,17 +171,25 @@ def _filters(edge: Edge | None) -> Mapping[str, Wish]:
     return edge.filters if edge.here else {one: wish for one, wish in edge.filters.items() if wish.keeps}
 
 
-def _joined(one: Wish, other: Wish) -> Wish:
-    first, second = one.need or {}, other.need or {}
-    need = dict(first if _number(first, "weight", 1.0) >= _number(second, "weight", 1.0) else second)
-    share = max(_number(first, MIN_SHARE, 0.0), _number(second, MIN_SHARE, 0.0))
-    if share:
-        need[MIN_SHARE] = f"{share:g}"
-    return Wish(qos=max(one.qos, other.qos), keeps=one.keeps or other.keeps, need=need or None)
+def _difference(before: Mapping[str, Wish], now: Mapping[str, Wish]) -> tuple[dict[str, Wish], set[str]]:
+    """What is wanted that was not, or was otherwise; and what is wanted no more."""
+    if before == now:
+        return {}, set()
+    altered = {one: wish for one, wish in now.items() if (was := before.get(one)) is not wish and was != wish}
+    return altered, {one for one in before if one not in now}
 
 
-def _number(need: Mapping[str, str], name: str, default: float) -> float:
-    try:
-        return float(need.get(name, default))
-    except ValueError:
-        return default
+def _is_new(before: Wish | None, now: Wish) -> bool:
+    """Whether something is wanted that was not, were it but for a moment in between."""
+    return before is None or before.anew != now.anew
+
+
+def _joined(wishes: Sequence[Wish]) -> Wish:
+    first = wishes[0]
+    if len(wishes) == 1 and first.deadline_s is None:
+        return first
+    return Wish(
+        qos=max(one.qos for one in wishes),
+        keeps=any(one.keeps for one in wishes),
+        need=joined_said([one.need for one in wishes]),
+    )

@@ -2,75 +2,120 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any, TypeVar
 
 from firelane.overlay.interest import Interest, edge_of
-from firelane.overlay.leader_events import Elected, LoadsReported, Router, RoutersChanged, TopicsChanged
-from firelane.overlay.leading import Leader, Leading
+from firelane.overlay.leader.events import LoadsReported, RoutersChanged, TopicsChanged
+from firelane.overlay.leader.leading import Leader, Leading
+from firelane.overlay.leader.moved import moves_as_data
 from firelane.overlay.owner import owner
 from firelane.overlay.registry import Status
-from firelane.overlay.router import loads_of, topic_of
+from firelane.overlay.router import loads_of, router_of, topic_of
 from firelane.scenario.plan import Plan
+
+T = TypeVar("T")
 
 MOST_TOPICS = 1000  # shown
 
 
-def state_of(status: Status) -> dict[str, Any]:
-    """As plain data."""
-    routers = set(status.routers)
-    interest = _interest(status)
-    known = {name: topic_of(name, one, interest) for name, one in status.topics.items()}
-    crossing = {name: one for name, one in known.items() if one.crosses}
-    return {
-        "registry": status.registry,
-        "leader": status.leader,
-        "epoch": status.epoch,
-        "routers": {
-            name: {"locator": one.locator, "messages_hz": one.load.messages_hz, "bytes_hz": one.load.bytes_hz}
-            for name, one in sorted(status.routers.items())
-        },
-        "edges": {
+class Shown:
+    """What a status says, as plain data; names in natural order."""
+
+    def __init__(self, status: Status) -> None:
+        self._status, self._interest = status, _interest(status)
+        self._routers = set(status.routers)
+        known = {name: topic_of(name, one, self._interest) for name, one in status.topics.items()}
+        self.crossing = {name: one for name, one in _in_order(known) if one.crosses}
+
+    def routers(self) -> dict[str, dict[str, Any]]:
+        """All of them."""
+        return {
+            name: {
+                "locator": one.locator,
+                "capacity": one.capacity,
+                "messages_hz": one.load.messages_hz,
+                "bytes_hz": one.load.bytes_hz,
+            }
+            for name, one in _in_order(self._status.routers)
+        }
+
+    def edges(self) -> dict[str, dict[str, Any]]:
+        """All of them."""
+        return {
             name: {
                 "here": one.here,
                 "locator": one.locator,
                 "filters": len(one.filters),
                 "deadlines": sum(wanted.deadline_s is not None for wanted in one.filters.values()),
             }
-            for name, one in sorted(status.edges.items())
-        },
+            for name, one in _in_order(self._status.edges)
+        }
+
+    def router(self, topic: str) -> str | None:
+        """Who routes a topic that crosses sites."""
+        return owner(topic, self.crossing[topic].assignment, self._routers)
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """One that crosses sites."""
+        one = self.crossing[name]
+        return {
+            "publishers": sorted(one.publishers, key=natural),
+            "subscribers": sorted(one.subscribers, key=natural),
+            "rate_hz": self._status.topics[name].rate_hz,
+            "router": self.router(name),
+            "direct": list(self._interest.direct(name)),
+            "epoch": 0 if one.assignment is None else one.assignment.epoch,
+        }
+
+
+def state_of(status: Status) -> dict[str, Any]:
+    """As plain data."""
+    known = Shown(status)
+    return {
+        "registry": status.registry,
+        "leader": status.leader,
+        "epoch": status.epoch,
+        "routers": known.routers(),
+        "edges": known.edges(),
         "topic_count": len(status.topics),
-        "topics": {
-            name: {
-                "publishers": sorted(one.publishers),
-                "subscribers": sorted(one.subscribers),
-                "rate_hz": status.topics[name].rate_hz,
-                "router": owner(name, one.assignment, routers),
-                "direct": list(interest.direct(name)),
-                "epoch": 0 if one.assignment is None else one.assignment.epoch,
-            }
-            for name, one in sorted(crossing.items())[:MOST_TOPICS]
-        },
+        "topics": {name: known.topic(name) for name in islice(known.crossing, MOST_TOPICS)},
+        "last_moves": moves_as_data(status.moves),
         "problems": list(status.problems),
     }
 
 
+def natural(name: str) -> list[str | tuple[int, str]]:
+    """A key to sort names by as people do: 2 before 10."""
+    return [_number(one) if turn % 2 else one for turn, one in enumerate(re.split("([0-9]+)", name))]
+
+
+def _number(digits: str) -> tuple[int, str]:
+    """Of any length, which Python's own numbers in text are not."""
+    bare = digits.lstrip("0")
+    return len(bare), bare
+
+
+def _in_order(named: Mapping[str, T]) -> list[tuple[str, T]]:
+    return sorted(named.items(), key=lambda item: (natural(item[0]), item[0]))
+
+
 def dry_run(status: Status, leading: Leading) -> Plan:
-    """What a leader with this strategy would move at its next step."""
+    """What a leader with this strategy would do at its next step, if it led now.
+
+    It is not elected: that would place new topics and those of dead routers before it is asked.
+    """
     leader, interest = Leader(leading), _interest(status)
-    leader.handle(
-        RoutersChanged(
-            now_s=0.0,
-            routers={
-                name: Router(boot=f"{one.boot:x}", load=one.load.messages_hz) for name, one in status.routers.items()
-            },
-        )
-    )
+    routers = {name: router_of(one) for name, one in status.routers.items()}
+    leader.handle(RoutersChanged(now_s=0.0, routers=routers))
     leader.handle(
         TopicsChanged(now_s=0.0, topics={name: topic_of(name, one, interest) for name, one in status.topics.items()})
     )
     leader.handle(LoadsReported(now_s=0.0, loads=loads_of(status.topics)))
-    leader.handle(Elected(now_s=0.0, epoch=max(1, status.epoch)))
-    return leader.plan()
+    return replace(leader.plan(), version=max(1, status.epoch))
 
 
 def _interest(status: Status) -> Interest:
@@ -78,23 +123,3 @@ def _interest(status: Status) -> Interest:
     for name, known in status.edges.items():
         interest.change(name, edge_of(known))
     return interest
-
-
-def shown(status: Status) -> list[str]:
-    """In lines, for a terminal."""
-    state = state_of(status)
-    lines = [f"{status.registry}: leader {status.leader or 'none at present'}, epoch {status.epoch}", ""]
-    for name, one in state["routers"].items():
-        homes = sum(topic["router"] == name for topic in state["topics"].values())
-        lines.append(f"  router {name:16} {one['locator']:24} {homes:5} topics {one['messages_hz']:10.1f} messages/s")
-    for name, one in state["edges"].items():
-        there = "here" if one["here"] else "away"
-        hurried = f", {one['deadlines']} with a deadline" if one["deadlines"] else ""
-        lines.append(f"  edge   {name:16} {one['locator'] or '':24} {one['filters']:5} filters {there:>8}{hurried}")
-    lines += ["", f"  {len(state['topics'])} of {state['topic_count']} topics cross sites"]
-    lines += [
-        f"  {name:40.40} {', '.join(one['publishers'])} -> {one['router']} -> {', '.join(one['subscribers'])}"
-        + (f", and directly to {', '.join(one['direct'])}" if one["direct"] else "")
-        for name, one in list(state["topics"].items())[:25]
-    ]
-    return lines + [f"  problem: {one}" for one in state["problems"]]

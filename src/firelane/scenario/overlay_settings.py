@@ -35,9 +35,9 @@ class DirectSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:
-    """What an edge shows routers (user, password, and whether and by which authority to encrypt), and by which strategy
-    a router that leads gives topics to routers: how many moves, and how often; an edge's bridge to DDS, and paths from
-    edge to edge."""
+    """What an edge shows routers (user, password, and whether and by which authority to encrypt), what a router can
+    carry beside others, and by which strategy one that leads gives topics to routers: how many moves, and how often;
+    an edge's bridge to DDS, and paths from edge to edge."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -45,6 +45,7 @@ class OverlaySettings:
     password: str | None = field(default=None, repr=False)
     tls: bool = False
     ca: _Text | None = None
+    capacity: Annotated[float, Field(ge=0.001, le=1000.0)] = 1.0
     strategy: StrategyName = "bounded-moves"
     moves: _Count = 10
     step_s: Annotated[float, BeforeValidator(DURATION.parse), Field(alias="step", ge=0.1, le=86_400.0)] = 10.0

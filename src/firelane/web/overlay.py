@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 from fastapi import APIRouter, Depends, Request
 
 from firelane.web.access import needs
+from firelane.web.problems import refusal
 
 if TYPE_CHECKING:
     from firelane.overlay.registry import Registry
@@ -45,3 +48,41 @@ async def show_overlay(joined: Part) -> dict[str, Any]:
     except RegistryError as problem:
         known = {"problem": str(problem)}
     return {"own": joined.statistics(), "registry": known}
+
+
+@router.delete("/overlay/edges", dependencies=needs("operate"), status_code=HTTPStatus.NO_CONTENT)
+async def forget_edge(joined: Part, name: str) -> None:
+    """Forget an edge that is away and will not come back: others drop what they kept for it."""
+    if joined is None:
+        raise refusal(HTTPStatus.CONFLICT, "this exchange has not joined others, so it knows no edges")
+    from firelane.overlay.registry import Disconnected, RegistryError, UnknownEdge
+
+    try:
+        await joined.registry.forget_edge(name)
+    except UnknownEdge as problem:
+        raise refusal(HTTPStatus.NOT_FOUND, str(problem)) from None
+    except Disconnected as problem:
+        raise refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(problem)) from None
+    except RegistryError as problem:
+        raise refusal(HTTPStatus.CONFLICT, str(problem)) from None
+
+
+@router.get("/overlay/plan", dependencies=needs("read"))
+async def show_next_moves(request: Request, joined: Part) -> dict[str, Any]:
+    """What this router does next if it leads, or would do if it led now, and why; nothing is moved."""
+    from firelane.overlay.registry.tree import RegistryError
+    from firelane.overlay.router import RoutingBroker
+    from firelane.overlay.showing import dry_run
+
+    if not isinstance(joined, RoutingBroker):
+        detail = "this exchange is no router, and only routers lead; ask one, or `firelane overlay plan`"
+        raise refusal(HTTPStatus.CONFLICT, detail)
+    if joined.leads:
+        return joined.plan().to_data()
+    try:
+        status = await joined.registry.status()
+    except RegistryError as problem:
+        raise refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(problem)) from None
+    async with request.app.state.calculating:
+        plan = await asyncio.to_thread(dry_run, status, joined.leading)
+    return plan.to_data()

@@ -26,11 +26,12 @@ RECORDED = str(Path(__file__).with_name("recorded.py"))
 class Member(Broker):
     """A router or an edge."""
 
-    def __init__(self, folder, role, name, registry, place):
+    def __init__(self, folder, role, name, registry, place, planted=""):
         folder.mkdir()
         super().__init__(folder, free_port())
         self.http_port = free_port()
         self.role, self.name, self.registry, self.place = role, name, registry, place
+        self.planted = planted  # a mistake of edges
         self.record = folder / "accepted.jsonl"
 
     def command(self):
@@ -39,7 +40,7 @@ class Member(Broker):
         if self.place is not HOME:
             where += ["--host", "0.0.0.0", "--locator", f"{self.place.address}:{self.port}"]
         joins = ["--registry", self.registry, "--name", self.name]
-        program = [RECORDED, str(self.record)] if self.role == "edge" else ["-m", "firelane.cli"]
+        program = [RECORDED, str(self.record), self.planted] if self.role == "edge" else ["-m", "firelane.cli"]
         return self.place.command([sys.executable, "-u", *program, self.role, *joins, *where, *settings])
 
     def ready(self):
@@ -71,14 +72,19 @@ class Member(Broker):
 
 
 class Cluster:
-    def __init__(self, folder, servers, routers, edges, network=None):
+    def __init__(self, folder, servers, routers, edges, network=None, planted=""):
         self.servers, self.network = servers, network
         places = {} if network is None else network.places
         hosts = ",".join(server.address for server in servers)
         make = {"router": routers, "edge": edges}
         self.members = {
             name: Member(
-                folder / name, role, name, f"zookeeper://{hosts}", places.get(name) or places.get("cloud") or HOME
+                folder / name,
+                role,
+                name,
+                f"zookeeper://{hosts}",
+                places.get(name) or places.get("cloud") or HOME,
+                planted,
             )
             for role, names in make.items()
             for name in names
@@ -132,12 +138,12 @@ def until(true, within_s=30.0):
 
 
 @contextmanager
-def cluster(folder, *, routers=("r1", "r2"), edges=("a", "b"), servers=1, network=None):
+def cluster(folder, *, routers=("r1", "r2"), edges=("a", "b"), servers=1, network=None, planted=""):
     """All of them, started and joined."""
     cloud = HOME if network is None else network.places["cloud"]
     start = zookeeper(folder / "zk", cloud) if servers == 1 else ensemble(folder / "zk", servers, cloud)
     with start as place:
-        whole = Cluster(folder, [place] if servers == 1 else list(place), routers, edges, network)
+        whole = Cluster(folder, [place] if servers == 1 else list(place), routers, edges, network, planted)
         try:
             for one in whole.members.values():
                 one.launch()

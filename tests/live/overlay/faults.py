@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from firelane.overlay.sending import SETTLED_S
+from firelane.overlay.messages.sending import SETTLED_S
 from live.overlay.cluster import Cluster, until
 from live.overlay.history import History, Publisher, Silence, Subscriber
 
-SILENT_S = 2.5  # until a router that hangs is taken for dead: two seconds without a word, looked at every half second
+SILENT_S = 2.1  # until a router that hangs is taken for dead: two seconds without a word
 TOPICS = {
     "a": {"a/plain/1": 1, "a/plain/2": 1, "a/once/1": 2, "a/once/2": 2, "a/perhaps": 0},
     "b": {"b/plain": 1, "b/once": 2},

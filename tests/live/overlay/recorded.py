@@ -1,5 +1,5 @@
 """`firelane edge` as it is, that also writes down what it accepts: a line for each message from another site and for
-each assignment it is told, with the epoch. The first argument is the file."""
+each assignment it is told, with the epoch. The first argument is the file, the second a planted mistake, or nothing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 import sys
 
 from firelane.overlay import edge
-from firelane.overlay.actions import Tell
-from firelane.overlay.receiving import Receiving
+from firelane.overlay.messages.actions import Tell
+from firelane.overlay.messages.receiving import Receiving
 
-FILE = sys.argv.pop(1)
+FILE, PLANTED = sys.argv.pop(1), sys.argv.pop(1)
 
 
 class Recorded(Receiving):
@@ -34,7 +34,11 @@ class Recorded(Receiving):
 
 
 if __name__ == "__main__":
+    from planted import MISTAKES
+
     from firelane.cli import main
 
+    if PLANTED:
+        MISTAKES[PLANTED]()
     edge.Receiving = Recorded
     main()

@@ -1,7 +1,6 @@
 """`firelane edge --dds`, a real ZooKeeper and DDS endpoints, all of them processes."""
 
 import json
-import secrets
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -10,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from dds_domains import some_domain
 from firelane.dds import Network
 from live.overlay.cluster import Member, cluster, until
 from live.wan import HOME, wan
@@ -88,7 +88,7 @@ def test_dds_endpoints_at_sites_joined_by_a_wan_find_each_other_and_locals_stay_
 
 
 def test_dds_endpoints_of_two_sites_find_each_other_and_outlive_a_router_and_an_edge(tmp_path, monkeypatch):
-    domains = dict(zip("ab", secrets.SystemRandom().sample(range(1, 100), 2), strict=True))
+    domains = {name: some_domain() for name in "ab"}
     bridge(monkeypatch, domains)
     with cluster(tmp_path) as whole, ExitStack() as stack:
         reader = Application(stack, tmp_path, domains["b"], topic="t", reads=True, reliable=True)

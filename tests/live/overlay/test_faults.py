@@ -14,7 +14,9 @@ from live.wan import wan
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 DELAY_S, LOSS = 0.015, 0.001  # of each crossing
-BACK_S = 5.0  # after a failure could be noticed; on a quiet machine one, but this one may be busy
+# Until traffic is back after a failure could be noticed: one second, but this machine may be busy.
+SOON_S, OFTEN = 1.0, 0.9
+BACK_S = 5.0
 AWAY_S = 8.0, 60.0  # all of ZooKeeper, longer than a session: here, and in `make soak`
 QUICK_S = {"pause a router": 3.0, "pause the leader": 3.0, "cut off a site": 3.0, "lose ZooKeeper": AWAY_S[0]}
 ROUNDS, MANY = 2, 20
@@ -34,7 +36,8 @@ def loaded(folder):
             load.stop()
 
 
-def check(load):
+def check(load, soon=0.0):
+    """`soon`: the share of faults after which traffic is to be back soon, not only some time."""
     struck = load.struck()
     print(*struck, sep="\n")
     again = load.history.again()
@@ -42,8 +45,9 @@ def check(load):
     problems = load.problems()
     assert not problems, "\n".join(problems)
     assert load.acknowledged() > len(struck) * RATE_HZ
-    for one in struck:
-        assert max(one.silent.length_s, one.others.length_s) < BACK_S, str(one)
+    silent_s = [max(one.silent.length_s, one.others.length_s) for one in struck]
+    assert max(silent_s) < BACK_S
+    assert sum(one < SOON_S for one in silent_s) >= soon * len(struck)
 
 
 def test_whatever_fails_nothing_is_lost_or_doubled_and_traffic_is_soon_back(tmp_path):
@@ -65,4 +69,4 @@ def test_the_same_twenty_times_each(tmp_path, name):
     with loaded(tmp_path) as load:
         for _ in range(MANY):
             load.strike(name, chance, chance.choice(holds_s))
-    check(load)
+    check(load, OFTEN)

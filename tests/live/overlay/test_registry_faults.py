@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from firelane.overlay.registry import Assignment, Disconnected, Registry, TopicState, TreeState, Wanted, parse_registry
+from firelane.overlay.registry import Assignment, Disconnected, Registry, TopicState, TreeState, Wish, parse_registry
 from live.zookeeper import ensemble, zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zookeeper")]
 
 PATIENCE_S = 60.0
 LEADING = Path(__file__).with_name("leading.py")
-FILTERS = {"site/+/alarm": Wanted(qos=1, keeps=True)}
+FILTERS = {"site/+/alarm": Wish(qos=1, keeps=True)}
 
 
 def run(story):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-
 import numpy as np
 import pytest
 
+from dds_domains import some_domain
 from firelane.client import Client
 from firelane.dds import DdsTransport, Network
 from firelane.sense.publisher import SensorPublisher
@@ -30,7 +29,7 @@ def broker(request, tmp_path):
 
 @pytest.mark.parametrize(("reliable", "loss"), [(False, 0.0), (True, 0.0), (True, 0.3)])
 async def test_updates_go_past_the_broker_and_keep_the_bound(broker, reliable, loss):
-    domain = 1 + secrets.randbelow(99)
+    domain = some_domain()
     network = Network(lease_s=2.0, loss=loss)
     async with (
         Client(url(broker)) as out,
@@ -59,7 +58,7 @@ async def test_updates_go_past_the_broker_and_keep_the_bound(broker, reliable, l
 
 async def test_what_a_subscriber_missed_is_asked_for_over_the_broker(broker):
     """The first updates, which carry the states, go to nobody, and no heartbeat comes: what is known was asked for."""
-    domain = 1 + secrets.randbelow(99)
+    domain = some_domain()
     async with (
         Client(url(broker)) as out,
         Client(url(broker)) as into,
@@ -84,7 +83,7 @@ async def test_what_a_subscriber_missed_is_asked_for_over_the_broker(broker):
 
 
 async def test_a_tolerance_that_an_exchange_grants_is_kept_by_a_publisher_over_dds(tmp_path):
-    domain = 1 + secrets.randbelow(99)
+    domain = some_domain()
     with firelane(tmp_path) as broker:
         async with (
             Client(url(broker)) as out,

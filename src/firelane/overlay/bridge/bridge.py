@@ -30,7 +30,7 @@ from firelane.overlay.bridge.lan import Lan, complaints, mark_of, selecting, sor
 from firelane.overlay.bridge.names import Names
 from firelane.overlay.bridge.outgoing import WINDOW, Outgoing
 from firelane.overlay.edge import EdgeBroker
-from firelane.overlay.interest import Wish
+from firelane.overlay.registry import Wish
 from firelane.scenario.dds_settings import DdsSettings
 
 TICK_S = 0.02

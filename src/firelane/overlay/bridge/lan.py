@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from firelane.dds import Peer, Policies, mismatches, unsupported
-from firelane.overlay.interest import Wish
+from firelane.overlay.registry import Wish
 
 BRIDGE = b"firelane-bridge\0"
 WILD = "*?["

@@ -2,9 +2,11 @@
 
 from firelane.overlay.owner import Assignment
 from firelane.overlay.registry.address import parse_registry
-from firelane.overlay.registry.documents import Load, Wanted
+from firelane.overlay.registry.documents import Load, Wish
 from firelane.overlay.registry.election import Assigned, StaleLeader
+from firelane.overlay.registry.forgetting import EdgeIsHere, UnknownEdge
 from firelane.overlay.registry.known import KnownEdge, KnownRouter, TopicState
+from firelane.overlay.registry.last_moves import Batch, Move
 from firelane.overlay.registry.registry import Registry
 from firelane.overlay.registry.status import Status
 from firelane.overlay.registry.tree import Disconnected, RegistryError, TreeState
@@ -12,16 +14,20 @@ from firelane.overlay.registry.tree import Disconnected, RegistryError, TreeStat
 __all__ = [
     "Assigned",
     "Assignment",
+    "Batch",
     "Disconnected",
+    "EdgeIsHere",
     "KnownEdge",
     "KnownRouter",
     "Load",
+    "Move",
     "Registry",
     "RegistryError",
     "StaleLeader",
     "Status",
     "TopicState",
     "TreeState",
-    "Wanted",
+    "UnknownEdge",
+    "Wish",
     "parse_registry",
 ]

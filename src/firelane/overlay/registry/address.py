@@ -6,11 +6,10 @@ from urllib.parse import urlsplit
 
 from firelane.overlay.registry.memory import MemoryTree
 from firelane.overlay.registry.store import shared_store
-from firelane.overlay.registry.tree import RegistryError, Tree
+from firelane.overlay.registry.tree import SESSION_S, RegistryError, Tree
 
 ROOT = "/firelane"
 PORT = 2181
-SESSION_S = 6.0
 _REMEDY = "write zookeeper://HOST:PORT,HOST:PORT/ROOT or memory://NAME"
 
 

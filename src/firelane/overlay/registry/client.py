@@ -16,7 +16,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Watch
 from kazoo.retry import KazooRetry
 
-from firelane.overlay.dialling import dialled
+from firelane.overlay.paths.dialling import dialled
 from firelane.overlay.registry.tree import Heard
 
 RECONNECT_S = 0.1  # at first; at most LONGEST_RECONNECT_S

@@ -21,11 +21,16 @@ LONGEST_AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A node that should be there, below these, which are made where they are missing."""
+    """A node that should be there, below these, which are made where they are missing.
+
+    One that is `guarded` says who its broker is: it is looked at before each change, and left alone if another broker
+    of the same name has taken it.
+    """
 
     data: bytes
     kind: Kind
     above: tuple[Create, ...] = ()
+    guarded: bool = False
 
 
 Aims = dict[str, Declared | None]
@@ -41,6 +46,7 @@ class Declarations(Worker):
         self._alone: set[str] = set()
         self._certain: dict[str, bytes] = {}
         self._made: set[str] = set()  # ephemeral nodes that were ours in this life
+        self._guarded: set[str] = set()
         self._due: dict[str, None] = {}
         self._connections = 0
         self._lost = False  # the connection; whether a new one was seen to
@@ -53,15 +59,25 @@ class Declarations(Worker):
             return
         if declared is None:
             self.wanted.pop(path, None)
-            self._made.discard(path)
         else:
             self.wanted[path] = declared
+            if declared.guarded:
+                self._guarded.add(path)
         self._due.pop(path, None)
         self._add([path])
 
     def alone_below(self, path: str) -> None:
         """Nobody else writes below this node: what is there and is not declared is left over, and deleted."""
         self._alone.add(path)
+
+    async def taken(self) -> bool:
+        """Whether another broker of the same name has taken what was this one's."""
+        paths = sorted(self._guarded & self._made)
+        nodes = await self.tree.read(paths) if paths else []
+        taken = any(node is not None and node.owner != self.tree.session for node in nodes)
+        if taken:
+            self._add(paths)  # which are refused, and with them all that would be written besides
+        return taken
 
     async def settled(self) -> None:
         """Wait until all is written."""
@@ -114,7 +130,7 @@ class Declarations(Worker):
         connection, session = self._connections, self.tree.session
         aims = dict(await self._left_over(aims)) | aims
         # Another connection may come while this is looked at: then all is due once more, and nothing is certain.
-        certain = {path: self._certain[path] for path in aims if path in self._certain}
+        certain = {path: self._certain[path] for path in aims.keys() - self._guarded if path in self._certain}
         there = await self._look(aims, certain)
         made: set[str] = set()
         steps = {path: list(self._steps(path, aim, certain, there, made, session)) for path, aim in aims.items()}
@@ -138,6 +154,8 @@ class Declarations(Worker):
                     self._made.add(path)
             else:
                 self._certain.pop(path, None)
+                if path not in conflicts:
+                    self._made.discard(path)
 
     async def _left_over(self, aims: Aims) -> Aims:
         """Nodes that an earlier life of this broker has left."""
@@ -169,14 +187,15 @@ class Declarations(Worker):
                 yield Put(path=path, data=aim.data)
             return
         node = there[path]
+        taken = node is not None and node.owner not in (0, session) and path in self._made
         if aim is None:
-            if node is not None:
+            if node is not None and not taken:
                 yield Delete(path=path)
             return
         yield from (one for one in aim.above if there[one.path] is None and one.path not in made)
         made.update(one.path for one in aim.above)
         if node is not None and aim.kind is Kind.EPHEMERAL and node.owner != session:
-            if path in self._made:
+            if taken:
                 raise RegistryError(f"{path} was taken by another broker of the same name; rename or stop one of them")
             yield Delete(path=path)  # it is of an earlier life of this broker, and would go with its session
             node = None
@@ -184,7 +203,7 @@ class Declarations(Worker):
             yield Create(path=path, data=aim.data, kind=aim.kind)
             made.add(path)
         elif node is None or node.data != aim.data:
-            yield Put(path=path, data=aim.data)
+            yield Put(path=path, data=aim.data, version=None if node is None else node.version)
 
 
 def _batches(steps: Mapping[str, Sequence[Operation]]) -> Iterator[list[str]]:

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from firelane.mqtt.topics import filter_problem
 from firelane.overlay.registry.tree import RegistryError
 
 FORMAT = 1
+MOST_NEEDS, LONGEST_NEED = 32, 4096
+
+
+def _filter_between_sites(text: str) -> str:
+    problem = "it stays at its site" if text.startswith("$") else filter_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
 
 Count = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Capacity = Annotated[float, Field(ge=0.001, le=1000.0)]  # a router's, beside others'
 Locator = Annotated[str, Field(min_length=1, max_length=300)]  # host:port
+Filter = Annotated[str, AfterValidator(_filter_between_sites)]
+NeedText = Annotated[str, Field(max_length=LONGEST_NEED)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,27 +42,29 @@ class EdgeDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HereDocument:
-    """An edge is connected now, with this boot."""
+    """An edge is connected now, with this boot, but has not reached these routers for long though they live."""
 
     boot: int
+    unreached: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wish:
     """What the clients of an edge want of a filter: the highest QoS, whether messages are kept for some of them while
     they are away, what they need (as in SUBSCRIBE), and the deadline by which it should also be sent directly."""
 
     qos: Annotated[int, Field(ge=0, le=2)]
     keeps: bool = False
-    need: dict[str, Any] | None = None
+    need: Annotated[Mapping[NeedText, NeedText], Field(max_length=MOST_NEEDS)] | None = None
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    anew: Count = 0  # another number each time it is wanted again after nobody did, or by an edge without its memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiltersDocument:
     """A part of an edge's filters."""
 
-    filters: dict[str, Wanted]
+    filters: dict[Filter, Wish]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +100,7 @@ class RouterDocument:
     locator: Locator
     topics: Count = 0
     load: Load = field(default_factory=Load)
+    capacity: Capacity = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from firelane.overlay.registry.documents import (
     Load,
     RouterDocument,
     TopicDocument,
-    Wanted,
+    Wish,
     read,
 )
 from firelane.overlay.registry.mirror import Group
-from firelane.overlay.registry.names import is_hashed, name_of, topic_segment
+from firelane.overlay.registry.names import broker_name_of, is_hashed, name_of, topic_segment
 from firelane.overlay.registry.tree import RegistryError
 
 EDGES, TOPICS, ROUTERS, LEADER, EPOCH = "/edges", "/topics", "/broker", "/leader", "/epoch"
@@ -28,13 +28,14 @@ HERE, FILTERS, PUB, SUB = "here", "filters-", "pub", "sub"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEdge:
-    """An edge, whether it is connected now, and what its clients want."""
+    """An edge, whether it is connected now, which routers it cannot reach, and what its clients want."""
 
     name: str
     boot: int
     locator: str | None
     here: bool
-    filters: Mapping[str, Wanted]
+    filters: Mapping[str, Wish]
+    unreached: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class KnownRouter:
     locator: str
     topics: int
     load: Load
+    capacity: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class TopicState:
 def parse_edge(path: str, data: bytes) -> Any:
     """A document of an edge."""
     name, _, rest = path.partition("/")
-    name_of(name)
+    broker_name_of(name)
     if not rest:
         return read(EdgeDocument, data, f"{EDGES}/{path}")
     if rest == HERE:
@@ -76,7 +78,7 @@ def parse_edge(path: str, data: bytes) -> Any:
 
 def parse_router(path: str, data: bytes) -> Any:
     """A document of a router."""
-    name_of(path.partition("/")[0])
+    broker_name_of(path.partition("/")[0])
     return None if "/" in path else read(RouterDocument, data, f"{ROUTERS}/{path}")
 
 
@@ -88,7 +90,7 @@ def parse_topic(path: str, data: bytes) -> Any:
     if len(levels) == 1:
         return topic_document(path, data)
     if len(levels) == 3 and levels[1] in (PUB, SUB):
-        name_of(levels[2])
+        broker_name_of(levels[2])
         return read(EndpointDocument, data, f"{TOPICS}/{path}")
     return None
 
@@ -106,7 +108,7 @@ def known_edge(segment: str, group: Group) -> KnownEdge | None:
     own = group.get("")
     if own is None:
         return None
-    filters: dict[str, Wanted] = {}
+    filters: dict[str, Wish] = {}
     for document in group.values():
         if isinstance(document, FiltersDocument):
             filters |= document.filters
@@ -117,6 +119,7 @@ def known_edge(segment: str, group: Group) -> KnownEdge | None:
         locator=own.locator,
         here=here is not None and here.boot == own.boot,
         filters=filters,
+        unreached=frozenset((here and here.unreached) or ()),
     )
 
 
@@ -125,7 +128,14 @@ def known_router(segment: str, group: Group) -> KnownRouter | None:
     own = group.get("")
     if own is None:
         return None
-    return KnownRouter(name=name_of(segment), boot=own.boot, locator=own.locator, topics=own.topics, load=own.load)
+    return KnownRouter(
+        name=name_of(segment),
+        boot=own.boot,
+        locator=own.locator,
+        topics=own.topics,
+        load=own.load,
+        capacity=own.capacity,
+    )
 
 
 def topic_state(_: str, group: Group) -> TopicState | None:

@@ -6,12 +6,14 @@ behind `%=`, which no other name can begin with; the full name is then in the no
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from firelane.overlay.registry.tree import RegistryError
 
 LONGEST_SEGMENT = 240
+MOST_REMEMBERED = 1000  # names
 HASHED = "%="
 _PLAIN = "$:,@+!*()=~"
 _RESERVED = {".": "%2E", "..": "%2E%2E", "zookeeper": "%7Aookeeper"}
@@ -29,6 +31,20 @@ def broker_segment(name: str) -> str:
     if len(segment) > LONGEST_SEGMENT:
         raise RegistryError(f"the name {name[:40]}... of a broker is too long; use at most {LONGEST_SEGMENT} letters")
     return segment
+
+
+@lru_cache(MOST_REMEMBERED)
+def is_broker_name(name: str) -> bool:
+    """Whether an edge or router may have that name: it is a level of topics, and stands in lines for people."""
+    return bool(name) and name.isprintable() and not any(letter in "/+# " for letter in name)
+
+
+def broker_name_of(segment: str) -> str:
+    """The name of an edge or router from its segment; RegistryError if none can have it."""
+    name = name_of(segment)
+    if not is_broker_name(name):
+        raise RegistryError(f"{segment} in the registry is no name of a broker; delete that node")
+    return name
 
 
 def is_hashed(segment: str) -> bool:

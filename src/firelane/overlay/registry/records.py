@@ -13,12 +13,12 @@ from firelane.overlay.registry.documents import (
     Load,
     RouterDocument,
     TopicDocument,
-    Wanted,
+    Wish,
     written,
 )
 from firelane.overlay.registry.known import EDGES, FILTERS, HERE, PUB, ROUTERS, SUB, TOPICS
 from firelane.overlay.registry.names import broker_segment, is_hashed, topic_segment
-from firelane.overlay.registry.packing import packed, parts_for
+from firelane.overlay.registry.packing import packed, part_of, parts_for, sorted_out
 from firelane.overlay.registry.tree import Create, Kind
 
 
@@ -31,26 +31,44 @@ class EdgeRecord:
         self._path = f"{EDGES}/{self._segment}"
         self._document = document
         self._above = (Create(path=self._path, data=written(document)),)
-        self._filters: dict[str, Wanted] | None = None
+        self._filters: dict[str, Wish] | None = None
+        self._parts: list[dict[str, Wish]] = []
         self._endpoints: dict[tuple[str, str], tuple[int, float | None]] = {}  # (side, topic) -> count, rate
         declarations.alone_below(self._path)
         self._declare(document)
-        here = written(HereDocument(boot=document.boot))
-        declarations.declare(f"{self._path}/{HERE}", Declared(data=here, kind=Kind.EPHEMERAL, above=self._above))
+        self.unreached(None)
 
-    def want(self, filters: Mapping[str, Wanted]) -> None:
+    def unreached(self, routers: tuple[str, ...] | None) -> None:
+        """It is here, and cannot reach these routers."""
+        here = Declared(
+            data=written(HereDocument(boot=self._document.boot, unreached=routers)),
+            kind=Kind.EPHEMERAL,
+            above=self._above,
+            guarded=True,
+        )
+        self._declarations.declare(f"{self._path}/{HERE}", here)
+
+    def want(self, filters: Mapping[str, Wish]) -> None:
         """All that its clients want; only the parts that differ are written.
 
         Every filter that stays is in some part at any time, also while their number changes.
         """
-        if filters == self._filters:
+        known = self._filters or {}
+        altered = {one for one, wanted in filters.items() if known.get(one) is not wanted and known.get(one) != wanted}
+        altered |= known.keys() - filters.keys()
+        if not altered and self._filters is not None:
             return
         before = self._document.parts
         parts = parts_for(filters, before)
-        data = packed(filters, parts)
-        new, kept = range(before, parts), range(min(before, parts))
-        if parts < before:
-            new, kept = range(parts), range(0)
+        some = sorted_out(filters, parts) if parts != before else self._sorted_anew(filters, altered, parts)
+        touched = range(parts) if parts != before else sorted({part_of(one, parts) for one in altered})
+        data = {part: packed(some[part]) for part in touched}  # or it says what is too much, and nothing has changed
+        self._parts, self._filters = some, dict(filters)
+        if parts == before:
+            for part in touched:
+                self._declare_part(part, data[part])
+            return
+        new, kept = (range(before, parts), range(before)) if parts > before else (range(parts), range(0))
         for part in new:
             self._declare_part(part, data[part])
         self._declare(replace(self._document, parts=parts))
@@ -58,7 +76,19 @@ class EdgeRecord:
             self._declare_part(part, data[part])
         for part in range(parts, before):
             self._declarations.declare(f"{self._path}/{FILTERS}{part}", None)
-        self._filters = dict(filters)
+
+    def _sorted_anew(self, filters: Mapping[str, Wish], altered: set[str], parts: int) -> list[dict[str, Wish]]:
+        """The parts as they are now, of which those without an altered filter are the same as before."""
+        some = list(self._parts)
+        for number in {part_of(one, parts) for one in altered}:
+            some[number] = dict(some[number])
+        for one in altered:
+            part = some[part_of(one, parts)]
+            if one in filters:
+                part[one] = filters[one]
+            else:
+                del part[one]
+        return some
 
     def endpoints(self, pub: Mapping[str, int], sub: Mapping[str, int], rates_hz: Mapping[str, float]) -> None:
         """How many clients publish and subscribe to which topics; only differences are written."""
@@ -116,7 +146,7 @@ class RouterRecord:
 
     def _declare(self, document: RouterDocument) -> None:
         self.document = document
-        self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.EPHEMERAL))
+        self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.EPHEMERAL, guarded=True))
 
 
 def _leaf(topic: str, side: str, count: int, rate_hz: float | None) -> Declared:

@@ -10,19 +10,21 @@ Checked by: tests/overlay/test_registry.py, tests/live/overlay/test_registry_fau
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self, TypeVar
 
 from firelane.overlay.registry.declarations import Declarations
-from firelane.overlay.registry.documents import EdgeDocument, Load, RouterDocument, Wanted
+from firelane.overlay.registry.documents import EdgeDocument, Load, RouterDocument, Wish
 from firelane.overlay.registry.election import Assigned, Elected, Election, StaleLeader
 from firelane.overlay.registry.feed import Changes, Feed, edges_feed, routers_feed, topics_feed
-from firelane.overlay.registry.known import EDGES, HERE, LEADER, ROUTERS, TOPICS, KnownEdge, KnownRouter, TopicState
-from firelane.overlay.registry.names import broker_segment
+from firelane.overlay.registry.forgetting import forget_edge
+from firelane.overlay.registry.known import EDGES, LEADER, ROUTERS, TOPICS, KnownEdge, KnownRouter, TopicState
+from firelane.overlay.registry.last_moves import Batch, add_moves
+from firelane.overlay.registry.mirror import Mirror
 from firelane.overlay.registry.records import EdgeRecord, RouterRecord
 from firelane.overlay.registry.status import Status, read_status
-from firelane.overlay.registry.tree import Delete, Disconnected, RegistryError, Tree, TreeState
+from firelane.overlay.registry.tree import Disconnected, RegistryError, Tree, TreeState
 from firelane.overlay.registry.watching import Assigned as Routed
 from firelane.overlay.registry.watching import TopicWatches
 from firelane.overlay.registry.worker import Worker, tell
@@ -113,9 +115,13 @@ class Registry:
         """This broker is an edge, here from now on."""
         self._edge = EdgeRecord(self._declarations, name, EdgeDocument(boot=boot, locator=locator))
 
-    def want(self, filters: Mapping[str, Wanted]) -> None:
+    def want(self, filters: Mapping[str, Wish]) -> None:
         """All filters that the edge's clients want."""
         self._announced(self._edge).want(filters)
+
+    def unreached(self, routers: Iterable[str]) -> None:
+        """The routers that live and that the edge cannot reach: others take another way to it."""
+        self._announced(self._edge).unreached(tuple(sorted(routers)) or None)
 
     def endpoints(
         self, pub: Mapping[str, int], sub: Mapping[str, int], rates_hz: Mapping[str, float] | None = None
@@ -123,10 +129,22 @@ class Registry:
         """How many of the edge's clients publish and subscribe to which topics, and how often is published."""
         self._announced(self._edge).endpoints(pub, sub, rates_hz or {})
 
-    async def leave(self, *, keep: bool = False) -> None:
-        """Take back what this broker has declared; with `keep`, others keep messages for the edge until it is back."""
+    async def taken(self) -> bool:
+        """Whether another broker of the same name is there now; then this one writes nothing more."""
+        return await self._declarations.taken()
+
+    async def leave(self, *, lasting: Mapping[str, Wish] | None = None) -> None:
+        """Take back what this broker has declared; for what is `lasting`, others keep messages until the edge is back.
+
+        If another broker of the same name is there now, it is all that one's.
+        """
+        with suppress(Disconnected):
+            if await self.taken():
+                raise RegistryError("another broker of the same name is there; nothing is taken back in the registry")
         if self._edge:
-            self._edge.leave(keep=keep)
+            if lasting:
+                self._edge.want(lasting)
+            self._edge.leave(keep=bool(lasting))
         if self._router:
             self._router.leave()
         if self._election:
@@ -140,12 +158,8 @@ class Registry:
             raise Disconnected(f"{self.tree.name} was not told that this broker leaves; it will notice") from None
 
     async def forget_edge(self, name: str) -> None:
-        """Nobody need keep anything any more for an edge that will not come back."""
-        path = f"{EDGES}/{broker_segment(name)}"
-        (names,) = await self.tree.children([path])
-        if HERE in names:
-            raise RegistryError(f"the edge {name} is connected; stop it first")
-        await self.tree.transact([Delete(path=f"{path}/{one}") for one in names] + [Delete(path=path)])
+        """Nobody need keep anything any more for an edge that will not come back; UnknownEdge, EdgeIsHere."""
+        await forget_edge(self.tree, name)
 
     def on_edges(self, told: Callable[[Changes[KnownEdge]], None]) -> None:
         """Tell of all edges, then of those that have changed."""
@@ -165,10 +179,15 @@ class Registry:
     async def stop_topics(self) -> None:
         """Tell no more of topics, and forget them: who does not lead does not need them."""
         if self._topics is not None:
-            mirror, self._topics = self._topics.mirror, None
-            self._tasks.pop(mirror).cancel()
-            with suppress(Disconnected):
-                await mirror.stop()
+            self._watches.highest = self._highest_epoch()
+            feed, self._topics = self._topics, None
+            await self._stop(feed.mirror)
+
+    async def stop_edges(self) -> None:
+        """Tell no more of edges, and forget them."""
+        if self._edges is not None:
+            feed, self._edges = self._edges, None
+            await self._stop(feed.mirror)
 
     def watch_topic(self, topic: str, told: Routed) -> None:
         """Tell who routes a topic, now and whenever that changes."""
@@ -178,9 +197,10 @@ class Registry:
         """No longer tell of it."""
         self._watches.unwatch(topic)
 
-    def announce_router(self, name: str, boot: int, locator: str) -> None:
-        """This broker is a router, here from now on."""
-        self._router = RouterRecord(self._declarations, name, RouterDocument(boot=boot, locator=locator))
+    def announce_router(self, name: str, boot: int, locator: str, capacity: float = 1.0) -> None:
+        """This broker is a router, here from now on; one of twice the capacity is given twice as much."""
+        document = RouterDocument(boot=boot, locator=locator, capacity=capacity)
+        self._router = RouterRecord(self._declarations, name, document)
 
     def report(self, load: Load, topics: int = 0) -> None:
         """What the router has to do now."""
@@ -203,12 +223,21 @@ class Registry:
             raise StaleLeader("this broker", epoch)
         return await self._election.assign(assignments, epoch)
 
+    async def add_moves(self, batches: Sequence[Batch]) -> None:
+        """Write for people what was moved, beside the assignments and after what was moved before."""
+        await add_moves(self.tree, batches)
+
     async def status(self) -> Status:
         """Everything that the registry knows now, read anew."""
         return await read_status(self.tree)
 
     def _start(self, worker: Worker) -> None:
         self._tasks[worker] = self._group.create_task(worker.run())
+
+    async def _stop(self, mirror: Mirror) -> None:
+        self._tasks.pop(mirror).cancel()
+        with suppress(Disconnected):
+            await mirror.stop()
 
     def _fed(self, feed: Feed[Known]) -> Feed[Known]:
         self._start(feed.mirror)
@@ -221,7 +250,7 @@ class Registry:
 
     def _highest_epoch(self) -> int:
         known = self._topics.known.values() if self._topics else ()
-        return max((one.assignment.epoch for one in known if one.assignment), default=self._watches.highest)
+        return max([self._watches.highest, *(one.assignment.epoch for one in known if one.assignment)])
 
     def _entered(self, state: TreeState) -> None:
         if self._election:

@@ -33,8 +33,6 @@ _FLAGS = {Kind.PERSISTENT: 0, Kind.EPHEMERAL: 1, Kind.CONTAINER: 4}
 _ANY = -1
 END: bytes = multiheader_struct.pack(-1, True, -1)
 
-Stat = tuple[Any, ...]
-
 
 def _acl() -> bytes:
     entries = [

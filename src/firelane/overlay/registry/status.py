@@ -10,13 +10,15 @@ from firelane.overlay.registry.documents import EpochDocument, LeaderDocument, r
 from firelane.overlay.registry.election import HOLDER
 from firelane.overlay.registry.feed import Feed, edges_feed, routers_feed, topics_feed
 from firelane.overlay.registry.known import EPOCH, KnownEdge, KnownRouter, TopicState
+from firelane.overlay.registry.last_moves import MOVES, Batch, MovesDocument
 from firelane.overlay.registry.mirror import read_below
 from firelane.overlay.registry.tree import Node, RegistryError, Tree, TreeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Who is there, who leads (None between two leaders), the last epoch, and nodes that cannot be read."""
+    """Who is there, who leads (None between two leaders), the last epoch, nodes that cannot be read, and what was
+    moved last."""
 
     registry: str
     state: TreeState
@@ -26,14 +28,16 @@ class Status:
     routers: Mapping[str, KnownRouter]
     topics: Mapping[str, TopicState]
     problems: tuple[str, ...]
+    moves: tuple[Batch, ...] = ()
 
 
 async def read_status(tree: Tree) -> Status:
     """Read all of it; nothing is waited for."""
     problems: list[str] = []
-    holder, epoch = await tree.read([HOLDER, EPOCH])
+    holder, epoch, moved = await tree.read([HOLDER, EPOCH, MOVES])
     leader = _document(LeaderDocument, holder, HOLDER, problems)
     last = _document(EpochDocument, epoch, EPOCH, problems)
+    moves = _document(MovesDocument, moved, MOVES, problems)
     return Status(
         registry=tree.name,
         state=tree.state,
@@ -43,6 +47,7 @@ async def read_status(tree: Tree) -> Status:
         routers=await _known(routers_feed(tree), problems),
         topics=await _known(topics_feed(tree), problems),
         problems=tuple(problems),
+        moves=moves.batches if moves else (),
     )
 
 

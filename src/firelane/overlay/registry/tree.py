@@ -12,6 +12,7 @@ from typing import Protocol
 
 from firelane.errors import FirelaneError
 
+SESSION_S = 6.0  # without a sign of life, and a session is ended
 MOST_BATCH_BYTES = 1_000_000  # ZooKeeper takes requests of up to 1 048 575 bytes
 
 

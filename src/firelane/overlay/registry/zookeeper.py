@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from firelane.overlay.registry.tree import (
+    SESSION_S,
     Conflict,
     Create,
     Disconnected,
@@ -34,7 +35,6 @@ from kazoo.protocol.states import KazooState, KeeperState
 from firelane.overlay.registry.client import LONGEST_RECONNECT_S, Answer, Client
 from firelane.overlay.registry.requests import CHILDREN, GET, Batch, Followed, Reads, Unwatched, Watched
 
-SESSION_S = 6.0
 READS_AT_ONCE = 500
 _ROLLED_BACK, _NOT_TRIED = 0, -2  # operations of a batch that another one has spoilt
 

@@ -31,7 +31,7 @@ from firelane.mqtt.packets import (
     Subscribe,
     Subscription,
 )
-from firelane.mqtt.reasons import PacketError, Reason
+from firelane.mqtt.reasons import PacketError, Reason, in_words
 from firelane.pipeline.mqtt.address import Address
 
 PATIENCE_S = 10.0  # for answers
@@ -127,7 +127,7 @@ class BrokerSession:
             self._send(encode(packet, V5))
             answer = self._answer(Ack)
             if answer.reason >= REFUSED:
-                raise BrokerError(self.address, f"refuses a message on {packet.topic} ({_named(answer.reason)})")
+                raise BrokerError(self.address, f"refuses a message on {packet.topic} ({in_words(answer.reason)})")
 
     def close(self) -> None:
         """Hang up; the session stays, with all that was not acknowledged."""
@@ -152,7 +152,7 @@ class BrokerSession:
         )
         answer = self._answer(Connack)
         if answer.reason:
-            raise BrokerError(address, f"does not let {wishes.client_id} in ({_named(answer.reason)})")
+            raise BrokerError(address, f"does not let {wishes.client_id} in ({in_words(answer.reason)})")
         self.resumed = answer.session_present
         self._keep_alive_s = answer.properties.get("server_keep_alive", KEEP_ALIVE_S) or KEEP_ALIVE_S
         if wishes.filters:
@@ -163,7 +163,7 @@ class BrokerSession:
         self._send(encode(Subscribe(packet_id=1, subscriptions=wanted), V5))
         for one, granted in zip(filters, self._answer(Suback).reasons, strict=True):
             if granted >= REFUSED:
-                raise BrokerError(self.address, f"refuses the subscription to {one} ({_named(granted)})")
+                raise BrokerError(self.address, f"refuses the subscription to {one} ({in_words(granted)})")
             if granted == 0:
                 raise BrokerError(self.address, f"grants {one} only with QoS 0, which may lose messages")
 
@@ -192,7 +192,7 @@ class BrokerSession:
         for packet in found:
             if isinstance(packet, Disconnect):
                 kind = TakenOverError if packet.reason == Reason.SESSION_TAKEN_OVER else BrokerError
-                raise kind(self.address, f"hung up on {self._wishes.client_id} ({_named(packet.reason)})")
+                raise kind(self.address, f"hung up on {self._wishes.client_id} ({in_words(packet.reason)})")
         return found
 
     def _fill(self, patience_s: float) -> None:
@@ -229,10 +229,3 @@ def _why(problem: OSError) -> str:
     if isinstance(problem, TimeoutError):
         return "no answer"
     return (problem.strerror or str(problem)).lower()
-
-
-def _named(reason: int) -> str:
-    try:
-        return Reason(reason).name.lower().replace("_", " ")
-    except ValueError:
-        return f"reason 0x{reason:02x}"

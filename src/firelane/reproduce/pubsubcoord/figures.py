@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 Results = dict[str, Any]
 MEAN, HIGH, LINKS, OTHER = COLOURS[1], COLOURS[0], COLOURS[6], COLOURS[2]
-PAPER_S = (0.010, 0.020)  # Figure 7c: ZooKeeper's answer with 2 000 and with 10 000 subscribers
+PAPER_S = (0.010, 0.020)  # Figure 7c: how long ZooKeeper takes to answer, least and most
+OF_LINKS = {"L2": (COLOURS[3], "L2, to the router"), "L3": (COLOURS[4], "L3, from it"), "L1": ("0.65", "L1, direct")}
+ROOM = 1.05  # above the highest
+HATCH = {SINGLE: "", MULTI: "////"}
 
 
 def draw(results: Results, output: Path) -> None:
@@ -31,18 +34,20 @@ def _milliseconds(points: list[Results], which: str) -> list[float]:
 
 
 def _figure_6(points: list[Results], path: Path) -> None:
+    from matplotlib.lines import Line2D
+
     drawn, axes = figure(7.5, 4.4)
     for number, topics in enumerate(sorted({point["topics"] for point in points})):
         some = [point for point in points if point["topics"] == topics]
-        localities = [point["locality"] for point in some]
-        axes.plot(
-            localities, _milliseconds(some, "mean"), "o-", color=COLOURS[number], label=f"{topics} topics a network"
-        )
-        label = "the links alone" if number == 0 else None
-        axes.plot(localities, [1e3 * point["expected_s"] for point in some], ":", color=LINKS, label=label)
-    axes.set(xlabel="data locality: share of topics that nobody elsewhere wants", ylabel="end to end, ms, mean")
+        places = [100 * point["locality"] for point in some]
+        colour = COLOURS[number]
+        axes.plot(places, _milliseconds(some, "mean"), "o-", color=colour, label=f"{topics} topics a network")
+        axes.plot(places, [1e3 * point["expected_s"] for point in some], ":", color=colour)
+    handles, _ = axes.get_legend_handles_labels()
+    handles.append(Line2D([], [], linestyle=":", color=LINKS, label="the links alone"))
+    axes.set(xlabel="data locality: % of topics that nobody elsewhere wants", ylabel="end to end, ms, mean")
     axes.set(title="6: the more stays local, the sooner it is there", ylim=(0, None))
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(handles=handles, frameon=False, fontsize=8)
     save_figure(drawn, path)
 
 
@@ -66,6 +71,7 @@ def _figure_7(results: Results, path: Path) -> None:
     )
     axes[1][1].legend(frameon=False, fontsize=8)
     _nodes(axes[1][2], crowd)
+    axes[1][1].set_ylim(0, ROOM * axes[1][1].get_ylim()[1])
     for one in (axes[0][1], axes[1][1]):
         one.set_xticks(counts)
     save_figure(drawn, path)
@@ -76,24 +82,26 @@ def _latencies(axes: Axes, places: list[int], points: list[Results], title: str,
         name = {"mean": "mean", "p99": "99 %", "max": "largest"}[which]
         axes.plot(places, _milliseconds(points, which), style, color=colour, label=name)
     axes.axhline(80, color=LINKS, linestyle=":", label="the links alone")
-    axes.set(title=title, xlabel=label, ylabel="end to end, ms", ylim=(0, None))
-    axes.legend(frameon=False, fontsize=8)
+    axes.set(title=title, xlabel=label, ylabel="end to end, ms", ylim=(0, ROOM * axes.get_ylim()[1]))
+    _legend_below(axes)
 
 
 def _coordination(axes: Axes, points: list[Results]) -> None:
     counts = [point["joining"] for point in points]
     lines = {
-        "a request to ZooKeeper, its own mean": [1e3 * point["zookeeper_mean_s"] for point in points],
-        "the same seen by a broker, median": [1e3 * point["probe"]["median"] for point in points],
-        "another broker knows the subscriber, median": [1e3 * point["known"]["median"] for point in points],
-        "its topic has a router, median": [1e3 * point["assigned"]["median"] for point in points],
+        "a request, by ZooKeeper": [1e3 * point["zookeeper_mean_s"] for point in points],
+        "a request, by a broker": [1e3 * point["probe"]["median"] for point in points],
+        "another broker knows": [1e3 * point["known"]["median"] for point in points],
+        "the topic has a router": [1e3 * point["assigned"]["median"] for point in points],
     }
     for (name, values), colour in zip(lines.items(), (COLOURS[1], COLOURS[5], COLOURS[2], COLOURS[3]), strict=True):
         axes.plot(counts, values, "o-", color=colour, label=name)
-    axes.plot((2000, 10_000), [1e3 * one for one in PAPER_S], "k:", label="the paper: a request")
-    axes.set(yscale="log", title="7c: thousands join at once", xlabel="subscribers that join", ylabel="ms")
+    low, high = PAPER_S
+    axes.axhspan(1e3 * low, 1e3 * high, color=LINKS, alpha=0.18, linewidth=0, label="a request, in the paper")
+    axes.set(yscale="log", title="7c: thousands join at once", xlabel="subscribers that join")
+    axes.set_ylabel("ms, median (by ZooKeeper: mean)")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.legend(frameon=False, fontsize=7)
+    _legend_below(axes)
 
 
 def _nodes(axes: Axes, points: list[Results]) -> None:
@@ -104,8 +112,13 @@ def _nodes(axes: Axes, points: list[Results]) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
+def _legend_below(axes: Axes, columns: int = 2, **more: Any) -> None:
+    """Where it hides nothing and takes no height from the lines."""
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, **more)
+
+
 def _figure_8(points: list[Results], path: Path) -> None:
-    drawn, axes = figure(13, 4.4, columns=3)
+    drawn, axes = figure(13, 4.8, columns=3)
     for loss, colour in ((0.0, MEAN), (0.01, HIGH)):
         some = [point for point in points if point["name"] == "8a" and point["first"]["loss"] == loss]
         delays = [1e3 * point["first"]["delay_s"] for point in some]
@@ -113,7 +126,7 @@ def _figure_8(points: list[Results], path: Path) -> None:
         axes[0].plot(delays, _milliseconds(some, "mean"), "o-", color=colour, label=f"mean, {name}")
         axes[0].plot(delays, _milliseconds(some, "max"), "^--", color=colour, label=f"largest, {name}")
     axes[0].set(title="8a: one path", xlabel="delay of each link, ms", ylabel="end to end, ms", ylim=(0, None))
-    axes[0].legend(frameon=False, fontsize=8)
+    _legend_below(axes[0])
     _cases(axes[1], points)
     _overhead(axes[2], points)
     save_figure(drawn, path)
@@ -125,6 +138,10 @@ def ways(points: list[Results]) -> dict[str, list[Results]]:
     return {way: some for way, some in found.items() if some}
 
 
+_WAYS = {SINGLE: "one path", MULTI: "two paths"}
+_LARGEST = "the largest of each"
+
+
 def _cases(axes: Axes, points: list[Results]) -> None:
     found = ways(points)
     width = 0.8 / len(found)
@@ -132,38 +149,33 @@ def _cases(axes: Axes, points: list[Results]) -> None:
         place = np.arange(len(some)) + (number - (len(found) - 1) / 2) * width
         colour = (MEAN, OTHER)[number]
         axes.bar(place, _milliseconds(some, "mean"), width, color=colour, label=f"{_WAYS[way]}, mean")
-        label = "largest" if number == 0 else None
-        axes.plot(place, _milliseconds(some, "max"), "v", color=HIGH, markersize=4, label=label)
+        label = _LARGEST if number == len(found) - 1 else None
+        axes.plot(place, _milliseconds(some, "max"), "v", color=LINKS, markersize=4, label=label)
         axes.set_xticks(np.arange(len(some)), [one["name"].removeprefix("case ") for one in some])
-    axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # room for the legend
     axes.set(title="8b: the cases of Table 1", xlabel="case", ylabel="end to end, ms")
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-
-
-_WAYS = {SINGLE: "one path", MULTI: "two paths"}
+    handles, _ = axes.get_legend_handles_labels()
+    _legend_below(axes, handles=sorted(handles, key=lambda one: one.get_label() == _LARGEST))
 
 
 def _overhead(axes: Axes, points: list[Results]) -> None:
+    from matplotlib.patches import Patch
+
     found = ways(points)
     width = 0.8 / len(found)
-    for number, some in enumerate(found.values()):
+    for number, (way, some) in enumerate(found.items()):
         place = np.arange(len(some)) + (number - (len(found) - 1) / 2) * width
         bottom = np.zeros(len(some))
-        for link, colour in (("L2", COLOURS[1]), ("L3", COLOURS[5]), ("L1", COLOURS[2])):
+        for link, (colour, _) in OF_LINKS.items():
             height = np.array([one["passed"][link] / max(1, one["samples"]) for one in some])
-            label = (
-                {"L1": "L1, direct", "L2": "L2, to the router", "L3": "L3, from it"}[link]
-                if number == len(found) - 1
-                else None
-            )
             axes.bar(
-                place, height, 0.95 * width, bottom=bottom, color=colour, label=label if height.any() or label else None
+                place, height, 0.95 * width, bottom=bottom, color=colour, hatch=HATCH[way], edgecolor="w", linewidth=0
             )
             bottom += height
         axes.set_xticks(np.arange(len(some)), [one["name"].removeprefix("case ") for one in some])
-    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])  # room for the legend
     axes.set(title="8c: bytes on the links, for each message", xlabel="case", ylabel="bytes, both ways")
-    axes.legend(frameon=False, fontsize=8)
+    links = [Patch(facecolor=colour, label=name) for colour, name in OF_LINKS.values()]
+    plain = [Patch(facecolor="0.4", edgecolor="w", hatch=HATCH[way], linewidth=0, label=_WAYS[way]) for way in found]
+    _legend_below(axes, handles=[*links, *plain])
 
 
 def _balancing(runs: list[Results], path: Path) -> None:
@@ -184,5 +196,5 @@ def _balancing(runs: list[Results], path: Path) -> None:
         one.set(title=f"{run['strategy']}: {run['moves']} moves", xlabel="hour of the day", ylim=(0, None))
     first = np.atleast_1d(axes)[0]
     first.set_ylabel("load difference, % of a router's load")
-    first.legend(frameon=False, fontsize=8)
+    drawn.legend(*first.get_legend_handles_labels(), frameon=False, fontsize=9, loc="outside lower center", ncols=5)
     save_figure(drawn, path)

@@ -18,8 +18,8 @@ from firelane.arrays import Floats, Ints
 from firelane.balance import Loads, balance
 from firelane.balance.long_term import average
 from firelane.exchange.traffic import SELDOM_S, Traffic
-from firelane.overlay.assignment import Tuning
 from firelane.overlay.edge import LOOK_EVERY_S, REPORT_EVERY_S, steady
+from firelane.overlay.leader.assignment import Tuning
 
 MOMENTS = 20  # at which an edge may look, and as many at which a leader may decide
 GOLDEN = (5**0.5 - 1) / 2  # so that each of one kind meets all of the other

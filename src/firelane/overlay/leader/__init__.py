@@ -1,0 +1,1 @@
+"""Who leads the routers: which router is to carry which topic."""

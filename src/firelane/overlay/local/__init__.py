@@ -1,0 +1,1 @@
+"""An edge's own exchange, as the overlay sees it."""

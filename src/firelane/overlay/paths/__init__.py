@@ -1,0 +1,1 @@
+"""Connections of an edge: to routers, and directly to other edges."""
