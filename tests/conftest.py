@@ -1,4 +1,4 @@
-"""Shared test tools as plain modules, patience with compiled code, and one Spark session: a start takes seconds."""
+"""Shared test tools as plain modules, patience with compiled code and long checks, and one Spark session."""
 
 import re
 import sys
@@ -31,6 +31,8 @@ def spark():
 def pytest_collection_modifyitems(items):
     """Workers of pytest-xdist are processes: what shares the session goes to one of them (`--dist loadgroup`)."""
     for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(0))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
