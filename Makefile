@@ -30,7 +30,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/developed
 	tools/system-packages
-	$(BIN)/pytest -n 3 --dist loadgroup -m 'not soak' --durations 20 || $(MAKE) again
+	$(BIN)/pytest -n 4 --dist loadgroup -m 'not soak' --durations 20 || $(MAKE) again
 
 # Many tests keep to real time, and a machine may be busy with others: what failed must pass alone.
 again:

@@ -46,6 +46,8 @@ from firelane.served import Counts, served
 from firelane.tune import tune
 from live.lanes.load import LOCK
 
+pytestmark = pytest.mark.xdist_group("load")
+
 SECONDS = 6
 SMALL = {
     "name": "small",

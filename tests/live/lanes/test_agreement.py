@@ -16,6 +16,8 @@ from live.lanes.scenarios import nine_classes
 from live.lanes.schedule import schedule
 from live.lanes.served import check_law, close, judged, live
 
+pytestmark = pytest.mark.xdist_group("load")
+
 SHORT = [pytest.param(0.6, 25, 30, id="0.6"), pytest.param(0.9, 25, 57, id="0.9")]
 
 

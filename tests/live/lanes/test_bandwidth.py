@@ -19,7 +19,7 @@ from live.lanes.scenarios import at_load, load_of, planemqx, planned, raised
 from live.lanes.schedule import schedule
 from live.lanes.served import Asked, arguments, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("load")]
 
 RATE_BPS = 10e6
 HALVED_S, WHOLE_S, SECONDS = 5, 16, 28

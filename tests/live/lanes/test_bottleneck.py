@@ -12,7 +12,7 @@ from live.lanes.load import drive
 from live.lanes.scenarios import at_load, planemqx
 from live.lanes.schedule import schedule
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("load")]
 RATE_BPS = 10e6
 
 

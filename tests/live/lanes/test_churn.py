@@ -20,7 +20,7 @@ from live.lanes.load import drive
 from live.lanes.schedule import schedule
 from live.lanes.served import Asked
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("load")]
 
 A_MINUTE = 1000  # subscriptions that come or go
 ALARM, BULK = "alarm", "bulk"

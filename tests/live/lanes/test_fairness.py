@@ -22,6 +22,8 @@ from live.lanes.scenarios import LINK, at_load, lanes, nine_classes
 from live.lanes.schedule import schedule
 from live.lanes.served import Asked, check_law, close, judged, live, run, served
 
+pytestmark = pytest.mark.xdist_group("load")
+
 BUFFER = 60
 SHARE = 0.05
 

@@ -15,6 +15,8 @@ from live.lanes.crooked import crooked
 from live.lanes.load import drive
 from live.lanes.schedule import schedule
 
+pytestmark = pytest.mark.xdist_group("load")
+
 SECONDS = 1.0
 
 

@@ -17,6 +17,8 @@ from live.lanes.scenarios import at_load, load_of, only, planemqx, planned, rais
 from live.lanes.schedule import schedule
 from live.lanes.served import Asked, arguments, check_law, close, judged, live, run
 
+pytestmark = pytest.mark.xdist_group("load")
+
 NARROW_BPS = 10e6
 BEST = "real-time"
 MOST_MEAN_S = 0.020
