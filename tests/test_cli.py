@@ -334,7 +334,9 @@ def test_a_file_that_only_serves_is_good_but_nothing_to_work_on(tmp_path):
 
 def numbers(group, *words):
     """Every option of the command line that takes a number which need not be whole, with its command."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from numbers(command, *words, name)
             continue
