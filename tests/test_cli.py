@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from firelane.cli import main
+from firelane.cli.group import VERBS
 
 GOOD = """
 name: post
@@ -208,11 +209,34 @@ def test_an_exchange_does_not_load_what_only_planning_and_streams_need():
 
 def test_help_does_not_load_the_heavy_libraries():
     code = (
-        "import sys, firelane.cli; heavy = ('numpy', 'numba', 'pyarrow', 'matplotlib', 'pyspark'); "
-        "print([m for m in heavy if m in sys.modules])"
+        "import sys; from firelane.cli import main; main(['--help'], standalone_mode=False); "
+        "heavy = ('numpy', 'numba', 'pyarrow', 'matplotlib', 'pyspark'); print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert "simulate" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_verb_loads_its_own_module_and_no_other_verbs():
+    code = (
+        "import sys; from firelane.cli import main; main(['predict', '--help'], standalone_mode=False); "
+        "print(sorted(m.rpartition('.')[2] for m in sys.modules if m.startswith('firelane.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['group', 'metrics', 'options', 'output']"
+
+
+@pytest.mark.parametrize("module", VERBS)
+def test_verbs_are_where_the_group_looks_for_them(module):
+    code = f"import firelane.cli.{module}; from firelane.cli import main; print(*main.commands)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(VERBS[module]) <= set(done.stdout.split())
+
+
+def test_a_verb_that_does_not_exist_is_told_what_was_meant():
+    result = firelane("simulte")
+    assert result.exit_code == 2
+    assert "simulate" in result.stderr
 
 
 @pytest.mark.parametrize("what", ["firedex", "city-cells", "office-fire"])
@@ -310,7 +334,9 @@ def test_a_file_that_only_serves_is_good_but_nothing_to_work_on(tmp_path):
 
 def numbers(group, *words):
     """Every option of the command line that takes a number which need not be whole, with its command."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from numbers(command, *words, name)
             continue

@@ -108,7 +108,9 @@ def test_examples_run(example, tmp_path):
 
 
 def verbs(group: click.Group, prefix: str = ""):
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from verbs(command, f"{prefix}{name} ")
         else:

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from firelane.balance import METHODS
-from firelane.cli import BALANCE_METHODS, main
+from firelane.cli import main
+from firelane.cli.plans import BALANCE_METHODS
 
 ROWS = """time_s,topic,subscribers,bytes_hz
 0,a,6,600

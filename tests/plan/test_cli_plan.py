@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from planned_case import TEXT
 
-from firelane.cli import PLANNERS, main
+from firelane.cli import main
+from firelane.cli.plans import PLANNERS
 from firelane.plan import PLANNERS as KNOWN
 
 

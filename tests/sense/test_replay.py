@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from firelane.cli import SENSOR_MODELS, main
+from firelane.cli import main
+from firelane.cli.options import SENSOR_MODELS
 from firelane.sense import CHOICES, Trace, replay
 
 
