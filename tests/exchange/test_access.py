@@ -9,8 +9,8 @@ from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firelane.exchange import access as module
-from firelane.exchange.access import Access, Identity, Passwords, Verdict, hashed
+from firelane.exchange.clients import access as module
+from firelane.exchange.clients.access import Access, Identity, Passwords, Verdict, hashed
 from firelane.mqtt.topics import matches
 from firelane.scenario import from_data
 from firelane.scenario.settings import AccessRule, ExchangeSettings, Tls, Token, User

@@ -3,7 +3,7 @@
 import pytest
 from plans import a_plan
 
-from firelane.exchange import link
+from firelane.exchange.lanes import link
 from firelane.mqtt.packets import V3, Subscribe, Subscription
 from firelane.scenario.model import Link, Need, Subscriber
 from firelane.scenario.need import NeedChange

@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firelane.exchange.lane import Backlog
+from firelane.exchange.lanes.lane import Backlog
 
 places = st.tuples(st.integers(1, 2**63), st.integers(0, 2**32 - 1))
 steps = st.lists(st.one_of(places, st.just("pop"), st.lists(places, min_size=1, max_size=4)), max_size=200)

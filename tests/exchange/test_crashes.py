@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.exchange import cleaning
+from firelane.exchange.journal import cleaning
 from firelane.mqtt.packets import Kind
 
 

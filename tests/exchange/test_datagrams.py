@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from air import Air
 
-from firelane.exchange.lane import Dropped
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.packets import Will
 from firelane.mqtt.sn.messages import (
     Acknowledged,

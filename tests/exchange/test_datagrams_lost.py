@@ -13,7 +13,7 @@ from thin_link import SERVICE_S, control_packets_take_no_time, on_one_link, wake
 
 from firelane.exchange.gateway.listener import PROVEN_WITHIN_S
 from firelane.exchange.gateway.topics import MOST_NAME_BYTES, Topics
-from firelane.exchange.lane import Dropped
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.sn.encode import encode
 from firelane.mqtt.sn.messages import (
     Acknowledged,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firelane.exchange.measuring import Delays
+from firelane.exchange.measuring.measuring import Delays
 from firelane.histogram import bucket_of
 
 LANES = ["a", "b", "c"]  # anything that can be told apart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firelane.exchange.message import Message
+from firelane.exchange.lanes.message import Message
 from firelane.mqtt.fields import four_bytes
 
 

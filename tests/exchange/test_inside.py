@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from firelane.client import Client
-from firelane.exchange.connecting import OVERLAY
-from firelane.exchange.inside import Inside
-from firelane.exchange.message import NUMBER
+from firelane.exchange.lanes.message import NUMBER
+from firelane.exchange.protocol.connecting import OVERLAY
 from firelane.exchange.run import running
+from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Ack, Connack, Kind, Publish, Suback, Subscribe, Subscription
 from firelane.scenario.load import from_data
 

@@ -16,9 +16,9 @@ from thin_link import (
 )
 
 from firelane.errors import PlanError, StoreError
-from firelane.exchange import link as link_module
-from firelane.exchange.lane import EVERYTHING, Dropped, hash64
-from firelane.exchange.link import SPARE_NOTES
+from firelane.exchange.lanes import link as link_module
+from firelane.exchange.lanes.lane import EVERYTHING, Dropped, hash64
+from firelane.exchange.lanes.link import SPARE_NOTES
 from firelane.mqtt.packets import Kind, Ping, Subscription
 from firelane.scenario.model import Need
 

@@ -13,7 +13,7 @@ from thin_link import (
     wake,
 )
 
-from firelane.exchange.lane import Dropped
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.packets import Ack, Kind
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Link, Subscriber

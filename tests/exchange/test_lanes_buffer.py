@@ -15,7 +15,7 @@ from thin_link import (
     wake,
 )
 
-from firelane.exchange.lane import Dropped
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.packets import Kind
 from firelane.scenario.model import Need
 

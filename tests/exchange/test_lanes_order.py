@@ -13,8 +13,8 @@ from thin_link import (
     wake,
 )
 
-from firelane.exchange import session
-from firelane.exchange.routes import MOST_STEPS
+from firelane.exchange.clients import session
+from firelane.exchange.delivering.routes import MOST_STEPS
 from firelane.mqtt.packets import Kind
 
 BY_ALL = {("ann", "#"): (0, 0.0), ("ann", "alarm/#"): (8, 0.0)}  # `#` is the better lane, and carries alarms

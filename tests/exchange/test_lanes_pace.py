@@ -19,9 +19,9 @@ from thin_link import (
     wake,
 )
 
-from firelane.exchange import delivering
-from firelane.exchange.lane import Dropped
-from firelane.exchange.live import Live
+from firelane.exchange.delivering import delivering
+from firelane.exchange.lanes.lane import Dropped
+from firelane.exchange.measuring.live import Live
 
 
 @pytest.fixture

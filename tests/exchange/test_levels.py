@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from firelane.exchange.levels import LEVEL, look
+from firelane.exchange.measuring.levels import LEVEL, look
 
 WEIGHT = 0.1
 

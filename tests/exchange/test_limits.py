@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from firelane.exchange import journal, publishing
-from firelane.exchange.lane import Dropped
+from firelane.exchange.journal import journal
+from firelane.exchange.lanes.lane import Dropped
+from firelane.exchange.protocol import publishing
 from firelane.mqtt.packets import V3, Ack, Disconnect, Kind, Publish
 from firelane.mqtt.reasons import Reason
 

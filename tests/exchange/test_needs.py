@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from firelane.exchange import needs as module
-from firelane.exchange.access import Identity
-from firelane.exchange.needs import NeedError, Needs, asked, stands_for
+from firelane.exchange.clients import needs as module
+from firelane.exchange.clients.access import Identity
+from firelane.exchange.clients.needs import NeedError, Needs, asked, stands_for
 from firelane.mqtt.topics import filter_problem
 from firelane.scenario import from_data
 from firelane.scenario.need import Need, NeedChange, changed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.exchange import publishing
-from firelane.exchange.reading import LOOKED_AT_ONCE
+from firelane.exchange.protocol import publishing
+from firelane.exchange.protocol.reading import LOOKED_AT_ONCE
 from firelane.mqtt.encode import encode
 from firelane.mqtt.fields import variable
 from firelane.mqtt.packets import V3, V5, Ack, Kind, Publish

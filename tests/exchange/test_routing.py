@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from firelane.exchange.lane import Dropped
-from firelane.exchange.system import SystemTopics
+from firelane.exchange.lanes.lane import Dropped
+from firelane.exchange.protocol.system import SystemTopics
 from firelane.mqtt.packets import V3, Ack, Kind, Subscription
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Scenario

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.exchange.access import Identity
-from firelane.exchange.lane import Dropped
+from firelane.exchange.clients.access import Identity
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, V5, Connack, Connect, Disconnect, Kind, Ping, Publish, Will
 from firelane.mqtt.reasons import Reason

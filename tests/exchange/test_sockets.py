@@ -9,7 +9,7 @@ import uvloop
 from thin_link import a_link, on_one_link
 
 from firelane.exchange.run import running
-from firelane.exchange.server import HIGH_WATER_BYTES, SEGMENT_BYTES, TCP_NOTSENT_LOWAT
+from firelane.exchange.sockets.server import HIGH_WATER_BYTES, SEGMENT_BYTES, TCP_NOTSENT_LOWAT
 from firelane.scenario.model import Scenario
 
 CONNECT, CONNACK = bytes.fromhex("100f00044d51545404020000") + b"\0\3ann", bytes.fromhex("20020000")

@@ -15,9 +15,9 @@ import uvloop
 from thin_link import a_link, on_one_link
 from websockets.asyncio.client import connect
 
-from firelane.exchange.kernel import INFO_BYTES, MOST_AT_ONCE, MOST_OWN, Kernel, parsed
-from firelane.exchange.link import Link
+from firelane.exchange.lanes.link import Link
 from firelane.exchange.run import running
+from firelane.exchange.sockets.kernel import INFO_BYTES, MOST_AT_ONCE, MOST_OWN, Kernel, parsed
 from firelane.scenario.model import Scenario
 from firelane.scenario.settings import ExchangeSettings, Tls, WebSocket
 

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from some_telemetry import BOOT, START_S, note, noted, take
 
-from firelane.exchange.lane import hash64
+from firelane.exchange.lanes.lane import hash64
 from firelane.exchange.telemetry import Recorder, recorder, tables
 
 MESSAGES = 200_000

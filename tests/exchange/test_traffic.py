@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from firelane.exchange import traffic
-from firelane.exchange.routes import Routes
-from firelane.exchange.traffic import Traffic
+from firelane.exchange.delivering.routes import Routes
+from firelane.exchange.measuring import traffic
+from firelane.exchange.measuring.traffic import Traffic
 
 
 def played(seen, rate_hz, seconds, sizes, traffic, start, chance):

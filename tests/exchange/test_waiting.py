@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firelane.exchange import replays
-from firelane.exchange.lane import Dropped
+from firelane.exchange.delivering import replays
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.packets import V3, Kind, Subscription
 
 
