@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sensors import TOPIC, Device, Watcher, an_offer
+from sensor_ends import TOPIC, Device, Watcher, an_offer
 
 from firelane.sense import Fire, fire_trace
 from firelane.sense.offer import GRANT, LOAD, OFFER, RESYNC, to_json

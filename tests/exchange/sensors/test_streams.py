@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sensors import AHEAD_S, TOPIC, Device, Watcher, an_offer
+from sensor_ends import AHEAD_S, TOPIC, Device, Watcher, an_offer
 
 from firelane.mqtt.packets import V3, Ack, Publish
 from firelane.scenario.need import Need, NeedChange

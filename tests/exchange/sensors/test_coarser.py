@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from plans import a_plan
-from sensors import TOPIC, Device, Watcher, an_offer
+from sensor_ends import TOPIC, Device, Watcher, an_offer
 from thin_link import a_fast_link, on_one_link
 
 from firelane.mqtt.packets import Publish

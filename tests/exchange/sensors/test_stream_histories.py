@@ -10,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from sensors import TOPIC, Device, Watcher, an_offer
+from sensor_ends import TOPIC, Device, Watcher, an_offer
 
 from firelane.sense import UpdateError
 from firelane.sense.offer import GRANT, RESYNC, Resync, from_json, to_json
