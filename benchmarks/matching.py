@@ -14,10 +14,9 @@ from typing import Any
 from paho.mqtt.matcher import MQTTMatcher
 
 from firelane.bench import OURS, Measure, Target, interleaved, main
-from firelane.exchange.access import Identity
-from firelane.exchange.routes import Routes
-from firelane.exchange.session import Session
-from firelane.exchange.subscribing import new_subscription
+from firelane.exchange.clients.access import Identity
+from firelane.exchange.clients.session import Session, new_subscription
+from firelane.exchange.delivering.routes import Routes
 from firelane.mqtt import FilterTree
 
 FILTERS, QUICK_FILTERS = 100_000, 5_000

@@ -24,7 +24,7 @@ import numpy as np
 from firelane.bench import OURS, Measure, Target, main
 from firelane.control import decide
 from firelane.control.warm import warm_up
-from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
+from firelane.exchange.measuring.observed import Observed, SeenSubscription, SeenTopic
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish, Subscribe, Subscription
 from firelane.scenario.model import Link, Need, Scenario, Subscriber

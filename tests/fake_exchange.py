@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from firelane.errors import PlanError
-from firelane.exchange.lane import Dropped
-from firelane.exchange.measuring import COUNTS, Reading
-from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
+from firelane.exchange.lanes.lane import Dropped
+from firelane.exchange.measuring.measuring import COUNTS, Reading
+from firelane.exchange.measuring.observed import Observed, SeenSubscription, SeenTopic
 from firelane.metrics import SCHEMA, Metrics
 from firelane.scenario.model import Link, Need, Scenario
 from firelane.scenario.routes import routes

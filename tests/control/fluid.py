@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from firelane.exchange.kernel import SeenKernel
+from firelane.exchange.sockets.kernel import SeenKernel
 
 STEP_S = 0.005
 SMOOTHING = 0.3  # of the round trip, a step

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firelane.control.bandwidth import FLOOR, LONGEST_WAIT_S, PROBE_SEGMENTS, SEGMENT_BITS, STEP, Bandwidth, State
-from firelane.exchange.kernel import SeenKernel
+from firelane.exchange.sockets.kernel import SeenKernel
 
 MBPS = 1e6
 CONFIGURED = 10 * MBPS

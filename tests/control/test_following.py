@@ -10,7 +10,7 @@ import pytest
 from fluid import Fluid
 
 from firelane.control.following import LOOK_EVERY_S, LOOK_HURRIED_S, LOOK_IDLE_S, Following, following
-from firelane.exchange.link import Link
+from firelane.exchange.lanes.link import Link
 from firelane.scenario import model
 
 CONFIGURED = 10e6

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from firelane.control.outlook import Outlook
-from firelane.exchange.observed import Observed, SeenTopic
+from firelane.exchange.measuring.observed import Observed, SeenTopic
 from firelane.scenario.control_settings import ControlSettings
 
 CALM = Observed(topics=(SeenTopic("a", 10.0, 100.0, 0.0, 10.0),), subscriptions=(), links={}, changed=1)

@@ -17,14 +17,14 @@ from pathlib import Path
 from line import Line
 
 from firelane.exchange.broker import Broker
-from firelane.exchange.connection import Phase
+from firelane.exchange.clients.connection import Phase
 from firelane.exchange.gateway.peer import Peer
-from firelane.exchange.journal import Journal
-from firelane.exchange.lane import State
-from firelane.exchange.link import Link
+from firelane.exchange.journal.journal import Journal
+from firelane.exchange.lanes.lane import State
+from firelane.exchange.lanes.link import Link
+from firelane.exchange.lanes.message import NEVER
 from firelane.exchange.log import Log
 from firelane.exchange.log.record import FRAME_BYTES
-from firelane.exchange.message import NEVER
 from firelane.mqtt.packets import V5
 from firelane.scenario.model import Scenario
 from firelane.scenario.settings import ExchangeSettings, Limits

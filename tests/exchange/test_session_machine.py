@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from plans import a_plan
 
-from firelane.exchange import cleaning, routes, session
-from firelane.exchange.dropping import Dropping
-from firelane.exchange.lane import Dropped
+from firelane.exchange.clients import session
+from firelane.exchange.delivering import routes
+from firelane.exchange.delivering.dropping import Dropping
+from firelane.exchange.journal import cleaning
+from firelane.exchange.lanes.lane import Dropped
 from firelane.mqtt.packets import V3, V5
 from firelane.mqtt.topics import matches
 from firelane.scenario.model import Link, Need, Subscriber

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firelane.exchange import link as link_module
+from firelane.exchange.lanes import link as link_module
 from firelane.mqtt.packets import Kind, Subscription
 from firelane.scenario.model import Link, Match, Subscriber
 

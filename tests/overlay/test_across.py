@@ -9,7 +9,7 @@ import pytest
 from sites import sites, until
 
 from firelane.control import controlling
-from firelane.exchange.connecting import OVERLAY
+from firelane.exchange.protocol.connecting import OVERLAY
 
 WAN_BPS = 400_000
 MEASURED_S, SETTLED_S = 4.0, 1.0

@@ -8,8 +8,8 @@ import pytest
 from sites import sites, stock, until
 
 from firelane.exchange import run as running
-from firelane.exchange.numbering import STEP, Numbering, reserved
-from firelane.exchange.retained import OVERLAY_NUMBERS
+from firelane.exchange.journal.numbering import STEP, Numbering, reserved
+from firelane.exchange.journal.retained import OVERLAY_NUMBERS
 from firelane.overlay.messages.actions import Deliver
 from firelane.overlay.messages.notes import Missing, Note, Nothing
 from firelane.overlay.messages.receiving import Receiving

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from firelane.exchange.access import Identity
+from firelane.exchange.clients.access import Identity
 from firelane.overlay.deadlines import Admission, Deadlines
 from firelane.overlay.interest import Edge, Interest
 from firelane.overlay.messages.actions import Copy, Deliver, Direct, Tell

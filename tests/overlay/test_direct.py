@@ -9,9 +9,9 @@ from relays import relay
 from sites import sites, until
 
 from firelane.client import Client, ClientError
-from firelane.exchange.access import Identity, hashed
-from firelane.exchange.neighbours import Neighbours
-from firelane.exchange.retained import OVERLAY_NUMBERS
+from firelane.exchange.clients.access import Identity, hashed
+from firelane.exchange.clients.neighbours import Neighbours
+from firelane.exchange.journal.retained import OVERLAY_NUMBERS
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish, Will
 from firelane.overlay.messages.stamp import Stamp, stamped

@@ -8,7 +8,7 @@ import trustme
 from sites import until
 
 from firelane.client import Client
-from firelane.exchange.access import hashed
+from firelane.exchange.clients.access import hashed
 from firelane.exchange.run import running
 from firelane.overlay.joining import Joining, joining
 from firelane.scenario.load import from_data

@@ -6,10 +6,10 @@ import pytest
 from sites import until
 
 from firelane.client import Client
-from firelane.exchange.connecting import OVERLAY
-from firelane.exchange.inside import Inside
-from firelane.exchange.retained import OVERLAY_HAD
+from firelane.exchange.journal.retained import OVERLAY_HAD
+from firelane.exchange.protocol.connecting import OVERLAY
 from firelane.exchange.run import running
+from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Publish
 from firelane.overlay.local.local import Local
 from firelane.overlay.local.wanting import Wanting

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sites import sites, until
 
-from firelane.exchange.retained import OVERLAY_HAD
+from firelane.exchange.journal.retained import OVERLAY_HAD
 from firelane.overlay.local.had import Had
 from firelane.overlay.local.origin import Origins
 from firelane.overlay.messages.stamp import Stamp

@@ -10,7 +10,7 @@ from paho.mqtt.properties import Properties
 from relays import relay
 from sites import sites, stock, until
 
-from firelane.exchange.retained import ORIGIN
+from firelane.exchange.journal.retained import ORIGIN
 from firelane.overlay import edge as module
 from firelane.overlay.local import seen
 from firelane.overlay.local.seen import Seen

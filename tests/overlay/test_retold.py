@@ -7,7 +7,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from sites import sites, stock, stock5, until
 
-from firelane.exchange.retained import ORIGIN
+from firelane.exchange.journal.retained import ORIGIN
 from firelane.overlay.local import retold
 from firelane.overlay.local.retold import Retold
 from firelane.overlay.local.wanting import Wanting

@@ -8,7 +8,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from sites import sites, stock, stock5, until
 
-from firelane.exchange.publishing import is_system
+from firelane.exchange.protocol.publishing import is_system
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish
 from firelane.mqtt.properties import MOST_REPEATED

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from firelane.exchange.message import Message, user_property
-from firelane.exchange.retained import ORIGIN, Kept, RetainedMessages
+from firelane.exchange.journal.retained import ORIGIN, Kept, RetainedMessages
+from firelane.exchange.lanes.message import Message, user_property
 from firelane.overlay.local import unwanted as module
 from firelane.overlay.local.unwanted import Unwanted
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from firelane.balance import Loads, balance
-from firelane.exchange.traffic import SELDOM_S
+from firelane.exchange.measuring.traffic import SELDOM_S
 from firelane.overlay.edge import NOTABLE
 from firelane.reproduce.pubsubcoord.city import rates
 from firelane.reproduce.pubsubcoord.foreseen import PERIOD_STEPS, THRESHOLD, Played, as_told, foreseen

@@ -15,7 +15,7 @@ from web_side import HOST, bearer, tokens
 
 from fake_exchange import FakeExchange, observed, seen, topic, treated, want
 from firelane.control import Control, controlling, decide, learnt
-from firelane.exchange.observed import SeenBandwidth
+from firelane.exchange.measuring.observed import SeenBandwidth
 from firelane.exchange.run import running
 from firelane.predict import predict
 from firelane.scenario import from_data

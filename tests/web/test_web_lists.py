@@ -11,10 +11,10 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from web_side import guest, until, user, web_side, with_expiry
 
-from firelane.exchange import server
-from firelane.exchange.connecting import OVERLAY
-from firelane.exchange.message import Message
-from firelane.exchange.retained import Kept, RetainedMessages
+from firelane.exchange.journal.retained import Kept, RetainedMessages
+from firelane.exchange.lanes.message import Message
+from firelane.exchange.protocol.connecting import OVERLAY
+from firelane.exchange.sockets import server
 from firelane.web.clients import OfClient, list_clients
 from firelane.web.pages import Paging, page, skip
 

@@ -98,7 +98,7 @@ def password() -> None:
 
     When something is piped into it, its first line is the password.
     """
-    from firelane.exchange.access import hashed
+    from firelane.exchange.clients.access import hashed
 
     if sys.stdin.isatty():
         typed = click.prompt("Password", hide_input=True, confirmation_prompt="Again", err=True)

@@ -11,8 +11,8 @@ it was too much, and the next probe waits longer. A probe makes a queue of at mo
 enough to send for a probe, and nothing speaks against it, the link is believed to carry that much more all the same: it
 is configured to. What speaks against it is that this much was too much before, unless more has got through since.
 
-Without traffic nothing is learnt and nothing changes. A slow client is no slow link (`firelane.exchange.kernel`).
-No clock, no I/O.
+Without traffic nothing is learnt and nothing changes. A slow client is no slow link
+(`firelane.exchange.sockets.kernel`). No clock, no I/O.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import replace
 from enum import Enum
 from math import inf
 
-from firelane.exchange.kernel import SeenKernel
-from firelane.exchange.link import KnownBy
+from firelane.exchange.lanes.link import KnownBy
+from firelane.exchange.sockets.kernel import SeenKernel
 
 LEAST_LOOK_S, MOST_LOOK_S = 0.2, 5.0  # what is judged by
 LEAST_HURRIED_S = 0.08  # while a queue is there

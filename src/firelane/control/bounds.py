@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firelane.arrays import Flags, Floats, sum_by
-from firelane.exchange.measuring import Reading
+from firelane.exchange.measuring.measuring import Reading
 from firelane.metrics import Metrics
 from firelane.scenario.model import Category
 from firelane.scenario.utility import NeedTable

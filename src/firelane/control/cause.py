@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.exchange.measuring.observed import Observed, SeenSubscription
 from firelane.scenario.model import Scenario
 
 Kind = Literal[

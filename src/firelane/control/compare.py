@@ -12,7 +12,7 @@ from firelane.control.decision import Decision
 from firelane.control.effect import Effect, ModelError, effect
 from firelane.control.network import Network
 from firelane.control.what_if import changes, foreseen, in_force
-from firelane.exchange.measuring import Reading
+from firelane.exchange.measuring.measuring import Reading
 from firelane.metrics import Metrics
 from firelane.scenario.plan import Plan
 from firelane.scenario.utility import NeedTable

@@ -18,7 +18,7 @@ from firelane.arrays import Flags, Floats, Ints, optional, sum_by
 from firelane.control.learn import learnt, shown, single
 from firelane.control.network import Network, Networks, bounded_routes
 from firelane.errors import FirelaneError, InfeasibleError
-from firelane.exchange.observed import Observed
+from firelane.exchange.measuring.observed import Observed
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan
 from firelane.scenario.routes import Routes

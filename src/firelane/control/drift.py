@@ -14,7 +14,7 @@ from firelane.arrays import Flags, Floats, Ints, sum_by
 from firelane.control.decision import Decision
 from firelane.control.learn import shown
 from firelane.control.network import Networks
-from firelane.exchange.observed import Observed
+from firelane.exchange.measuring.observed import Observed
 from firelane.scenario.model import Scenario
 from firelane.scenario.routes import Routes
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 
 from firelane.control.bandwidth import Bandwidth
 from firelane.control.execution import described
-from firelane.exchange.kernel import SeenKernel
-from firelane.exchange.link import Link
+from firelane.exchange.lanes.link import Link
 from firelane.exchange.run import Exchange
+from firelane.exchange.sockets.kernel import SeenKernel
 
 LOOK_EVERY_S = 0.25
 LOOK_HURRIED_S = 0.1  # while there may be a queue somewhere

@@ -27,7 +27,7 @@ from functools import lru_cache
 import numpy as np
 
 from firelane.arrays import Floats
-from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
+from firelane.exchange.measuring.observed import Observed, SeenSubscription, SeenTopic
 from firelane.mqtt import numbered
 from firelane.mqtt.topics import plain_filter
 from firelane.scenario.model import Link, Need, Publisher, Scenario, Subscriber, Topic

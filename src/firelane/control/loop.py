@@ -26,7 +26,7 @@ from firelane.control.patience import Patience
 from firelane.control.warm import warm_up
 from firelane.control.watch import Watch
 from firelane.errors import FirelaneError
-from firelane.exchange.observed import Observed
+from firelane.exchange.measuring.observed import Observed
 from firelane.exchange.run import Exchange
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan

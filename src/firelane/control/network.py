@@ -12,7 +12,7 @@ import numpy as np
 
 from firelane.arrays import Ints, sum_by
 from firelane.control.learn import LIVE, TWIN, as_scenario, overheads, seats, shared_groups, single, traffic
-from firelane.exchange.observed import Observed, SeenSubscription, SeenTopic
+from firelane.exchange.measuring.observed import Observed, SeenSubscription, SeenTopic
 from firelane.scenario.model import Link, Scenario
 from firelane.scenario.overhead import name_bytes
 from firelane.scenario.precision import kept_share

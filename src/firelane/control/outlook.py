@@ -10,7 +10,7 @@ from typing import NamedTuple
 from firelane.control.cause import Cause
 from firelane.control.drift import Expectation
 from firelane.control.forecast import AS_NOW, TREND, Forecast, Record
-from firelane.exchange.observed import Observed
+from firelane.exchange.measuring.observed import Observed
 from firelane.scenario.control_settings import ControlSettings
 
 LOOK_S = 1.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firelane.exchange.measuring import Reading
-from firelane.exchange.observed import SeenSubscription
+from firelane.exchange.measuring.measuring import Reading
+from firelane.exchange.measuring.observed import SeenSubscription
 from firelane.scenario.plan import Plan
 
 LEAST_S = 3.0

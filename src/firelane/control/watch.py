@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from firelane.control.bounds import Bounds, measured
-from firelane.exchange.measuring import Reading
+from firelane.exchange.measuring.measuring import Reading
 from firelane.scenario.model import Scenario
 from firelane.scenario.utility import NeedTable
 

@@ -13,32 +13,32 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from firelane.errors import PlanError
-from firelane.exchange import connecting, granting, publishing, reading, sensing
-from firelane.exchange.access import Access, Identity, Verdict
-from firelane.exchange.answering import Answering
-from firelane.exchange.cleaning import Cleaning
-from firelane.exchange.connection import Connection, Phase
-from firelane.exchange.counts import Counts
-from firelane.exchange.delivering import Delivering
-from firelane.exchange.dropping import Dropping
-from firelane.exchange.journal import Journal
-from firelane.exchange.lane import Lane
-from firelane.exchange.links import Links
-from firelane.exchange.measuring import Delays, Measuring, Reading
-from firelane.exchange.message import NEVER, Message, Numbers, SampledMessage
-from firelane.exchange.needs import NeedError, Needs, asked
-from firelane.exchange.neighbours import Neighbours
-from firelane.exchange.outboxes import Outboxes
-from firelane.exchange.recovery import Recovery
-from firelane.exchange.replays import Replays
-from firelane.exchange.retained import RetainedMessages
-from firelane.exchange.routes import Routes
-from firelane.exchange.serving import Serving
-from firelane.exchange.session import Session, Subscription, Totals
-from firelane.exchange.streams import Streams
+from firelane.exchange.clients.access import Access, Identity, Verdict
+from firelane.exchange.clients.connection import Connection, Phase
+from firelane.exchange.clients.links import Links
+from firelane.exchange.clients.needs import NeedError, Needs, asked
+from firelane.exchange.clients.neighbours import Neighbours
+from firelane.exchange.clients.session import Session, Subscription, Totals
+from firelane.exchange.clients.treatment import Treatment
+from firelane.exchange.delivering.answering import Answering
+from firelane.exchange.delivering.delivering import Delivering
+from firelane.exchange.delivering.dropping import Dropping
+from firelane.exchange.delivering.outboxes import Outboxes
+from firelane.exchange.delivering.replays import Replays
+from firelane.exchange.delivering.routes import Routes
+from firelane.exchange.delivering.serving import Serving
+from firelane.exchange.journal.cleaning import Cleaning
+from firelane.exchange.journal.journal import Journal
+from firelane.exchange.journal.recovery import Recovery
+from firelane.exchange.journal.retained import RetainedMessages
+from firelane.exchange.lanes.lane import Lane
+from firelane.exchange.lanes.message import NEVER, Message, Numbers, SampledMessage
+from firelane.exchange.measuring.counts import Counts
+from firelane.exchange.measuring.measuring import Delays, Measuring, Reading
+from firelane.exchange.protocol import connecting, granting, publishing, reading, sensing
+from firelane.exchange.sensors.streams import Streams
 from firelane.exchange.telemetry import Recorder
 from firelane.exchange.telemetry.recorder import NO_MORE
-from firelane.exchange.treatment import Treatment
 from firelane.mqtt.reasons import Reason
 from firelane.scenario.model import Scenario
 from firelane.scenario.plan import Plan

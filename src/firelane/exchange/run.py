@@ -12,22 +12,22 @@ from pathlib import Path
 
 from firelane import __version__
 from firelane.errors import ServeError
-from firelane.exchange.access import Passwords
 from firelane.exchange.broker import Broker
-from firelane.exchange.journal import Journal
-from firelane.exchange.kernel import Kernel, SeenKernel
-from firelane.exchange.link import KnownBy, Link
-from firelane.exchange.live import Live
+from firelane.exchange.clients.access import Passwords
+from firelane.exchange.clients.session import Session, Subscription
+from firelane.exchange.journal.journal import Journal
+from firelane.exchange.journal.numbering import reserved
+from firelane.exchange.lanes.link import KnownBy, Link
 from firelane.exchange.log import Log
-from firelane.exchange.measuring import Reading
-from firelane.exchange.numbering import reserved
-from firelane.exchange.observed import Observed
-from firelane.exchange.publishing import publish
-from firelane.exchange.server import Driver, Server, allow_many_files
-from firelane.exchange.session import Session, Subscription
-from firelane.exchange.system import SystemTopics
+from firelane.exchange.measuring.live import Live
+from firelane.exchange.measuring.measuring import Reading
+from firelane.exchange.measuring.observed import Observed
+from firelane.exchange.protocol.publishing import publish
+from firelane.exchange.protocol.system import SystemTopics
+from firelane.exchange.sockets.kernel import Kernel, SeenKernel
+from firelane.exchange.sockets.server import Driver, Server, allow_many_files
+from firelane.exchange.sockets.upstream import Bridge
 from firelane.exchange.telemetry import Recorder, Writer
-from firelane.exchange.upstream import Bridge
 from firelane.garbage import memory_bytes
 from firelane.scenario.model import Need, Scenario
 from firelane.scenario.plan import Plan
@@ -287,7 +287,7 @@ async def _listen(exchange: Exchange, settings: ExchangeSettings, host: str, mqt
         port = await server.listen(Driver, host, settings.tls.port, context, setting="exchange.tls.port")
         addresses["mqtts"] = f"mqtts://{shown}:{port}"
     if settings.websocket is not None:
-        from firelane.exchange.websocket import WebSocketDriver
+        from firelane.exchange.sockets.websocket import WebSocketDriver
 
         chosen_at = "exchange.websocket.port"
         port = await server.listen(WebSocketDriver, host, settings.websocket.port, setting=chosen_at)

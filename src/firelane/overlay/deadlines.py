@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
-from firelane.exchange.access import Access, Identity, Verdict
-from firelane.exchange.connecting import DDS, is_served
-from firelane.exchange.session import Session
+from firelane.exchange.clients.access import Access, Identity, Verdict
+from firelane.exchange.clients.session import Session
+from firelane.exchange.protocol.connecting import DDS, is_served
 from firelane.mqtt.tree import FilterTree
 from firelane.overlay.registry import Wish
 from firelane.scenario.need import Need

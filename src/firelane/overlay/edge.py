@@ -17,7 +17,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from firelane.exchange.neighbours import Neighbours
+from firelane.exchange.clients.neighbours import Neighbours
 from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
 from firelane.overlay.deadlines import Admission, Deadlines

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from firelane.exchange.needs import DEFAULT, NeedError, asked, said
+from firelane.exchange.clients.needs import DEFAULT, NeedError, asked, said
 from firelane.scenario.need import Need, changed
 
 MOST_REMEMBERED = 1000  # texts of needs

@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import Depends, HTTPException, Request, Security
 from fastapi.security.http import HTTPBase
 
-from firelane.exchange.connecting import is_loopback
+from firelane.exchange.protocol.connecting import is_loopback
 from firelane.exchange.run import Exchange
 from firelane.scenario.settings import ApiRole
 from firelane.web.problems import refusal

@@ -12,10 +12,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from firelane.exchange.broker import Broker
-from firelane.exchange.connecting import is_inside
-from firelane.exchange.connection import Connection
-from firelane.exchange.session import Session
-from firelane.exchange.session import Subscription as Subscribed
+from firelane.exchange.clients.connection import Connection
+from firelane.exchange.clients.session import Session
+from firelane.exchange.clients.session import Subscription as Subscribed
+from firelane.exchange.protocol.connecting import is_inside
 from firelane.web.access import needs
 from firelane.web.exchange import Live, by_reason, finite, settle, wall
 from firelane.web.pages import Page, Paging, page

@@ -10,8 +10,8 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from firelane.exchange.lane import Dropped
-from firelane.exchange.message import NEVER
+from firelane.exchange.lanes.lane import Dropped
+from firelane.exchange.lanes.message import NEVER
 from firelane.exchange.run import Exchange
 from firelane.web.problems import refusal
 

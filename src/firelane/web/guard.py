@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from firelane.exchange.connecting import is_loopback
+from firelane.exchange.protocol.connecting import is_loopback
 from firelane.web import problems
 
 MOST_BODY_BYTES = 4_000_000  # a plan for some 20,000 subscriptions

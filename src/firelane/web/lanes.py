@@ -15,8 +15,8 @@ from pydantic import ConfigDict
 from firelane.control import Control
 from firelane.control.learn import shown
 from firelane.errors import FirelaneError
-from firelane.exchange.link import KnownBy
-from firelane.exchange.observed import Observed, SeenSubscription
+from firelane.exchange.lanes.link import KnownBy
+from firelane.exchange.measuring.observed import Observed, SeenSubscription
 from firelane.metrics import Metrics
 from firelane.scenario.fields import STRICT
 from firelane.scenario.model import Link, Need

@@ -11,12 +11,12 @@ from pathlib import Path
 from firelane import __version__
 from firelane.control import Control
 from firelane.exchange.broker import Broker
-from firelane.exchange.connection import MQTT_SN, Phase
-from firelane.exchange.counts import Counts
-from firelane.exchange.link import Link
+from firelane.exchange.clients.connection import MQTT_SN, Phase
+from firelane.exchange.lanes.link import Link
 from firelane.exchange.log import Log
+from firelane.exchange.measuring.counts import Counts
 from firelane.exchange.run import Exchange
-from firelane.exchange.streams import REFUSED
+from firelane.exchange.sensors.streams import REFUSED
 from firelane.web.exchange import by_reason
 
 PREFIX = "firelane_"

@@ -13,8 +13,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 
-from firelane.exchange.message import NEVER, Message
-from firelane.exchange.system import ROOT
+from firelane.exchange.lanes.message import NEVER, Message
+from firelane.exchange.protocol.system import ROOT
 from firelane.mqtt import filter_problem
 from firelane.sense.offer import GRANT
 from firelane.web.access import needs

@@ -11,8 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from firelane.exchange.broker import Broker
-from firelane.exchange.session import Subscription
-from firelane.exchange.stream import Stream
+from firelane.exchange.clients.session import Subscription
+from firelane.exchange.sensors.stream import Stream
 from firelane.mqtt.topics import matches
 from firelane.web.access import needs
 from firelane.web.exchange import Live

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from firelane.exchange.access import hashed
+from firelane.exchange.clients.access import hashed
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V3, Connect, Kind, Publish
 from live.brokers import firelane

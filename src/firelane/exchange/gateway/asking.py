@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firelane.exchange.connection import Phase
+from firelane.exchange.clients.connection import Phase
 from firelane.exchange.gateway import entering
 from firelane.exchange.gateway.peer import State
 from firelane.exchange.gateway.sending import Pending
-from firelane.exchange.subscribing import MOST_LEVELS
+from firelane.exchange.protocol.subscribing import MOST_LEVELS
 from firelane.mqtt import packets as mqtt
 from firelane.mqtt.reasons import Reason
 from firelane.mqtt.sn.messages import (

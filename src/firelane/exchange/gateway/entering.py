@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firelane.exchange import connecting
-from firelane.exchange.connection import Phase
+from firelane.exchange.clients.connection import Phase
 from firelane.exchange.gateway.peer import State
+from firelane.exchange.protocol import connecting
 from firelane.mqtt import packets as mqtt
 from firelane.mqtt.sn.messages import (
     PROTOCOL_ID,

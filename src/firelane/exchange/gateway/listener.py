@@ -11,10 +11,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from firelane.exchange import connecting
 from firelane.exchange.gateway import asking, entering
 from firelane.exchange.gateway.peer import Peer
-from firelane.exchange.publishing import accept_unasked
+from firelane.exchange.protocol import connecting
+from firelane.exchange.protocol.publishing import accept_unasked
 from firelane.mqtt.reasons import PacketError
 from firelane.mqtt.sn import messages
 from firelane.mqtt.sn.decode import decode
@@ -24,7 +24,7 @@ from firelane.mqtt.topics import topic_problem
 from firelane.scenario.settings import MqttSn
 
 if TYPE_CHECKING:
-    from firelane.exchange.server import Server
+    from firelane.exchange.sockets.server import Server
 
 PROVEN_WITHIN_S = 10.0  # after which a client that only introduced itself gives way to another
 MOST_CREDITS = 10_000

@@ -11,10 +11,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from firelane.exchange import connecting
-from firelane.exchange.connection import Connection, Phase
+from firelane.exchange.clients.connection import Connection, Phase
 from firelane.exchange.gateway import telling
 from firelane.exchange.gateway.sending import Sending
+from firelane.exchange.protocol import connecting
 from firelane.mqtt import packets as mqtt
 from firelane.mqtt.decode import packets
 from firelane.mqtt.encode import encode
@@ -25,7 +25,7 @@ from firelane.mqtt.sn.messages import Connect, Disconnect, Kind, Message, Plain,
 
 if TYPE_CHECKING:
     from firelane.exchange.gateway.listener import Address, Listener
-    from firelane.exchange.link import Link
+    from firelane.exchange.lanes.link import Link
 
 LONGEST_KEEP_ALIVE_S = 65_535  # of who asks for none: nothing else tells that a client on UDP is gone
 AWAKE_S = 10.0  # that a sleeping client is sent what has come meanwhile, at most

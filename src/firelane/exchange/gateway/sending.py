@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from firelane.exchange.counts import Counts
 from firelane.exchange.gateway.topics import Topics
-from firelane.exchange.message import Message
+from firelane.exchange.lanes.message import Message
+from firelane.exchange.measuring.counts import Counts
 from firelane.mqtt.sn.encode import PUBLISH_BYTES, REGISTER_BYTES, encode, framed_bytes, most_payload
 from firelane.mqtt.sn.messages import Acknowledged, Kind, Publish, Register, ReturnCode, Step
 from firelane.scenario.settings import MqttSn

@@ -20,9 +20,9 @@ from typing import Any, Self
 
 from firelane.dds import Network, Participant, Roster
 from firelane.dds.waking import Waking
-from firelane.exchange.connecting import DDS
-from firelane.exchange.inside import Inside
+from firelane.exchange.protocol.connecting import DDS
 from firelane.exchange.run import Exchange
+from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Suback, Subscribe, Subscription, Unsubscribe
 from firelane.overlay.bridge.catalogue import Catalogue
 from firelane.overlay.bridge.incoming import Incoming

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from firelane.exchange.retained import OVERLAY_HAD, RetainedMessages
+from firelane.exchange.journal.retained import OVERLAY_HAD, RetainedMessages
 from firelane.mqtt.packets import Publish
 from firelane.overlay.messages.receiving import Chain
 from firelane.overlay.messages.stamp import Stamp

@@ -13,13 +13,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from firelane.exchange.connecting import OVERLAY, is_served
-from firelane.exchange.inside import Inside
-from firelane.exchange.message import NUMBER, Message
-from firelane.exchange.needs import said
-from firelane.exchange.numbering import Numbering
-from firelane.exchange.retained import ORIGIN, origin_of
+from firelane.exchange.clients.needs import said
+from firelane.exchange.journal.numbering import Numbering
+from firelane.exchange.journal.retained import ORIGIN, origin_of
+from firelane.exchange.lanes.message import NUMBER, Message
+from firelane.exchange.protocol.connecting import OVERLAY, is_served
 from firelane.exchange.run import Exchange
+from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Subscribe, Subscription, Unsubscribe
 from firelane.overlay.asking import asking
 from firelane.overlay.local.had import Had

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from math import inf
 
-from firelane.exchange.retained import OVERLAY_SEEN, RetainedMessages
+from firelane.exchange.journal.retained import OVERLAY_SEEN, RetainedMessages
 from firelane.mqtt.packets import Publish
 from firelane.overlay.messages.stamp import Stamp
 

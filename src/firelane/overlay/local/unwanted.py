@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from firelane.exchange.broker import Broker
-from firelane.exchange.retained import origin_of
+from firelane.exchange.journal.retained import origin_of
 
 EVERYTHING = ("#",)  # that clients may publish
 FEW = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firelane.exchange.subscribing import MOST_LEVELS
+from firelane.exchange.protocol.subscribing import MOST_LEVELS
 from firelane.mqtt.topics import topic_problem
 from firelane.overlay.messages.actions import Copy
 from firelane.overlay.messages.notes import TO

@@ -7,9 +7,9 @@ What was sent under an older epoch than was seen here is refused. QoS 0 is not w
 discarded. So it is with all of a topic that nobody here wants with more, whatever others want: of it only second copies
 are acknowledged, as an origin that has not heard of that yet may send it again.
 
-Numbers of an origin grow as long as its log lasts (firelane.exchange.numbering); where that was lost, its messages have
-another boot, and all that is known of its numbers begins anew. So under one boot what has too low a number has come
-before, whatever clocks say, and of a log that was lost nothing is sent again.
+Numbers of an origin grow as long as its log lasts (firelane.exchange.journal.numbering); where that was lost, its
+messages have another boot, and all that is known of its numbers begins anew. So under one boot what has too low a
+number has come before, whatever clocks say, and of a log that was lost nothing is sent again.
 
 A topic with a deadline comes by two ways, through a router and directly; the first copy wins. There a gap is waited for
 no longer than the deadline: what comes after that is discarded, counted, and acknowledged. After a start, what was kept

@@ -11,7 +11,7 @@ import socket
 import struct
 import termios
 
-from firelane.exchange.kernel import CLOSED, parsed, tcp_info
+from firelane.exchange.sockets.kernel import CLOSED, parsed, tcp_info
 
 
 class Life:

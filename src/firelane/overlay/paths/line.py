@@ -14,7 +14,7 @@ from enum import Enum
 from time import monotonic
 from typing import cast
 
-from firelane.exchange.neighbours import NAME
+from firelane.exchange.clients.neighbours import NAME
 from firelane.mqtt.decode import decode, frame
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Ack, Connack, Disconnect, Kind, Packet, Publish, Suback, Subscribe

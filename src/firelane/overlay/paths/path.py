@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from firelane.errors import why_of
-from firelane.exchange.neighbours import EDGE
+from firelane.exchange.clients.neighbours import EDGE
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish, Subscribe, Subscription, Unsubscribe
 from firelane.mqtt.reasons import Reason, in_words

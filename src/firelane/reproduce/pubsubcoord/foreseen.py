@@ -17,7 +17,7 @@ import numpy as np
 from firelane.arrays import Floats, Ints
 from firelane.balance import Loads, balance
 from firelane.balance.long_term import average
-from firelane.exchange.traffic import SELDOM_S, Traffic
+from firelane.exchange.measuring.traffic import SELDOM_S, Traffic
 from firelane.overlay.edge import LOOK_EVERY_S, REPORT_EVERY_S, steady
 from firelane.overlay.leader.assignment import Tuning
 

@@ -1,0 +1,1 @@
+"""The one way from a publication to the outboxes of all who want it."""

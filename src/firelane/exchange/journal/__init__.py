@@ -1,0 +1,1 @@
+"""What survives a crash: written down, read back, and kept small."""
