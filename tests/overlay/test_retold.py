@@ -3,12 +3,16 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from sites import sites, stock, stock5, until
 
 from firelane.exchange.journal.retained import ORIGIN
+from firelane.mqtt.tree import FilterTree
 from firelane.overlay.local import retold
+from firelane.overlay.local import wanting as of_clients
 from firelane.overlay.local.retold import Retold
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.stamp import Stamp
@@ -46,6 +50,68 @@ def test_who_wants_it_again_is_told_again():
     wanted.update({"cmd/+": Wish(qos=1)})
     assert not here.has_come("cmd/valve", told(12, first=10))
     assert here.has_come("cmd/valve", told(13, first=10))
+
+
+def test_a_topic_that_another_filter_goes_on_to_match_is_not_wanted_anew():
+    wanted = wanting("cmd/#")
+    here = Retold(wanted)
+    assert not here.has_come("cmd/valve", told(10))
+    wanted.update({"cmd/#": Wish(qos=1), "cmd/valve": Wish(qos=1)})
+    wanted.update({"cmd/valve": Wish(qos=1)})
+    assert here.has_come("cmd/valve", told(11, first=10))
+    wanted.update({"+/valve": Wish(qos=1)})  # in the same look
+    assert here.has_come("cmd/valve", told(12, first=10))
+
+
+FILTERS = ("cmd/#", "cmd/valve", "+/valve", "#", "cmd/+")
+ONCE = st.permutations(range(12)).map(lambda ends: [tuple(sorted(ends[one : one + 2])) for one in range(0, 10, 2)])
+OFTEN = st.lists(st.sets(st.sampled_from(FILTERS)), max_size=12)
+
+
+def wanted_since(changes, topic):
+    """By the meaning of the word: the first of the last changes after each of which some filter matched."""
+    since = len(changes) + 1
+    for number, filters in reversed(list(enumerate(changes, start=1))):
+        tree = FilterTree()
+        for one in filters:
+            tree.add(one, one)
+        if not tree.matching(topic):
+            break
+        since = number
+    return since
+
+
+@given(ONCE)
+def test_since_when_a_topic_is_wanted_follows_filters_that_overlap(times):
+    """Each filter once, at times of its own."""
+    changes, found = [], Wanting()
+    for now in range(12):
+        filters = {one for one, (begins, ends) in zip(FILTERS, times, strict=True) if begins <= now < ends}
+        if filters != (changes[-1] if changes else set()):
+            changes.append(filters)
+        found.update({one: Wish(qos=1) for one in filters})
+        assert found.changes == len(changes)
+        for topic in ("cmd/valve", "cmd/pump", "state"):
+            assert found.since(topic) == wanted_since(changes, topic)
+
+
+@given(OFTEN)
+def test_filters_that_come_and_go_never_make_a_break_unseen(states):
+    changes, found = [], Wanting()
+    for filters in states:
+        if filters != (changes[-1] if changes else set()):
+            changes.append(filters)
+        found.update({one: Wish(qos=1) for one in filters})
+        assert wanted_since(changes, "cmd/valve") <= found.since("cmd/valve") <= len(changes) + 1
+
+
+def test_filters_that_ended_are_remembered_within_bounds(monkeypatch):
+    monkeypatch.setattr(of_clients, "MOST_ENDED", 10)
+    found = Wanting()
+    for n in range(100):
+        found.update({f"t/{n}": Wish(qos=1), "t/0": Wish(qos=1)})
+    assert len(found._ended) == len(found._ended_tree._exact) == 10
+    assert found.since("t/0") == 1
 
 
 def test_an_edge_that_begins_without_its_log_is_heard():

@@ -120,7 +120,14 @@ class EdgeBroker:
                 self.registry.on_routers(self._routers_listener)  # meanwhile, as it takes a few round trips
                 await self._others_known.wait()  # or what waits in the log would seem to be wanted by nobody
                 had = self._local.enter()
-                self._receiving = Receiving(self.name, self._boot, had, self._deadlines.patience_s, self._wanting.qos)
+                self._receiving = Receiving(
+                    self.name,
+                    self._boot,
+                    had,
+                    self._deadlines.patience_s,
+                    self._wanting.qos,
+                    lambda: self._local.has_room,
+                )
                 self._entered = True
                 self._tell_again()
                 for router, (path, _) in self._paths.items():
@@ -409,6 +416,7 @@ class EdgeBroker:
                 self._tell_again()
             self._declare_wishes(now)
             self._local.ask_on()
+            self._local.go_on()
             if now >= look_at:
                 self._look(now)
                 self._local.reserve()

@@ -15,8 +15,9 @@ OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.ov
 OVERLAY_NUMBERS = "$overlay/numbers"  # see firelane.exchange.journal.numbering
 OVERLAY_SEEN = "$overlay/seen"  # see firelane.overlay.local.seen
 ORIGIN = "firelane-origin"  # the user property of a retained message from another site: which one, and its number there
-# Topics on which only the exchange itself speaks.
-OWN = (b"$SYS/", GRANT.encode(), OVERLAY_HAD.encode(), OVERLAY_NUMBERS.encode(), OVERLAY_SEEN.encode())
+# What an edge writes down for itself: little, and without it messages come twice.
+MARKS = (OVERLAY_HAD.encode(), OVERLAY_NUMBERS.encode(), OVERLAY_SEEN.encode())
+OWN = (b"$SYS/", GRANT.encode(), *MARKS)  # topics on which only the exchange itself speaks
 _SAID = user_property(ORIGIN, "")[:-2]  # up to its value
 
 

@@ -9,7 +9,7 @@ from firelane.exchange.clients.access import Identity
 from firelane.exchange.clients.connection import Connection
 from firelane.exchange.clients.session import Session
 from firelane.exchange.delivering.routes import Route
-from firelane.exchange.journal.retained import OVERLAY_HAD, OVERLAY_NUMBERS, OVERLAY_SEEN, Kept, without_origin
+from firelane.exchange.journal.retained import MARKS, Kept, without_origin
 from firelane.exchange.lanes.message import Message
 from firelane.exchange.protocol import sensing
 from firelane.exchange.protocol.subscribing import check_levels
@@ -33,6 +33,7 @@ _ALERTS = ALERTS.encode()
 NOBODY = Identity(client_id="")
 _SENSE = ROOT.encode()
 _OVERLAY = neighbours.TOPICS.encode()
+_OWN = "$SYS/", "$firelane/", GRANT, *(one.decode() for one in MARKS)
 MOST_ALLOWED = 4096
 MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 
@@ -40,15 +41,16 @@ MOST_DEFERRED_BYTES = 1_000_000  # of messages put off, for each connection
 def handle_publish(broker: Broker, connection: Connection, flags: int, body: bytes, now: float) -> bool:
     """PUBLISH as it came; False if it cannot be taken now and is to be shown again later.
 
-    Who cannot be told that there is no room, or would lose the message, waits: a few messages are put off, so that
-    acknowledgements behind them, which may make the room, are still read.
+    Who cannot be told that there is no room, or would lose the message, waits: a few messages are put off (one at
+    least, however large), so that acknowledgements behind them, which may make the room, are still read.
     """
     packet = decode_publish(flags, body, connection.version)
     topic = _topic(broker, connection, packet)
     # What a part of the exchange keeps about a message must not be kept before it.
     after_others = connection.numbered and packet.retain and connection.deferred
     if after_others or (packet.qos and _must_wait(broker, connection, topic, packet)):
-        if connection.deferred_bytes + len(body) > MOST_DEFERRED_BYTES:
+        too_many = connection.deferred and connection.deferred_bytes + len(body) > MOST_DEFERRED_BYTES
+        if too_many and not after_others:
             return False
         connection.deferred.append((flags, body))
         connection.deferred_bytes += len(body)
@@ -264,7 +266,9 @@ def keep(broker: Broker, message: Message) -> None:
 
 
 def _can_be_kept(broker: Broker, message: Message) -> bool:
-    """Whether there is room for one more retained message."""
+    """Whether there is room for one more retained message; for what an edge keeps for itself there always is."""
+    if message.topic.startswith(MARKS):
+        return True
     retained, limits, journal = broker.retained, broker.limits, broker.journal
     before = retained.find(message.topic)
     more_bytes = message.size_bytes - (before.message.size_bytes if before is not None else 0)
@@ -336,8 +340,7 @@ def is_system(topic: str) -> bool:
     """Whether a topic is one on which only the exchange itself speaks; alerts are for whoever watches it."""
     if topic == ALERTS:
         return False
-    own = "$SYS", "$firelane", OVERLAY_NUMBERS, OVERLAY_SEEN
-    return topic.startswith(("$SYS/", "$firelane/", OVERLAY_HAD, GRANT)) or topic in own
+    return topic.startswith(_OWN) or topic in ("$SYS", "$firelane")
 
 
 def is_reserved(broker: Broker, topic: str) -> bool:

@@ -18,6 +18,7 @@ from firelane.exchange.journal.numbering import Numbering
 from firelane.exchange.journal.retained import ORIGIN, origin_of
 from firelane.exchange.lanes.message import NUMBER, Message
 from firelane.exchange.protocol.connecting import OVERLAY, is_served
+from firelane.exchange.protocol.publishing import MOST_DEFERRED_BYTES
 from firelane.exchange.run import Exchange
 from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Ack, Kind, Packet, Publish, Subscribe, Subscription, Unsubscribe
@@ -37,6 +38,10 @@ from firelane.scenario.need import Need
 LARGEST_BOOT = 2**63 - 1
 FILTERS_AT_ONCE = 500
 TELL, DO_NOT_TELL = 0, 2  # what is retained, to a new subscription (retain handling)
+# Of messages from elsewhere: how much the exchange puts off while its log is full (beyond MOST_DEFERRED_BYTES it would
+# hear nothing more that is said here, acknowledgements included), and how much waits for that.
+MOST_PUT_OFF_BYTES = MOST_DEFERRED_BYTES // 2
+MOST_WAITING, MOST_WAITING_BYTES = 65_535, 64_000_000
 
 _Asked = dict[tuple[int, int], Need]  # what clients need of one filter, by itself (which is not another's while it is
 # remembered here) and by their QoS
@@ -63,7 +68,8 @@ class Local:
         self._told: set[str] = set()  # filters whose retained messages were told in this life
         self._unsafe: dict[int, Stamp] = {}  # by packet identifier
         self._free = list(range(65_535, 0, -1))
-        self._waiting: deque[Deliver] = deque()  # for an identifier
+        self._waiting: deque[Deliver] = deque()  # for an identifier, or for room in the log
+        self._waiting_bytes = 0
         self._unsaid: deque[Subscribe | Unsubscribe] = deque()  # what is still to be asked of the exchange
         self._had = Had()
         self._retold, self._seen = Retold(self._wanting), Seen()
@@ -208,13 +214,38 @@ class Local:
         kind = Kind.PUBACK if action.qos == 1 else Kind.PUBREC
         self._inside.say(Ack(kind=kind, packet_id=action.packet_id))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more that needs the log may come from elsewhere."""
+        return len(self._waiting) < MOST_WAITING and self._waiting_bytes < MOST_WAITING_BYTES
+
     def deliver(self, action: Deliver) -> None:
-        """Publish a message from elsewhere here."""
-        stamp = action.stamp
-        if stamp.qos and not self._free:  # before anything is remembered of it: it comes here once more
+        """Publish a message from elsewhere here, now or when there is room for it."""
+        if self._needs_room(action) and (self._waiting or not self._is_room(action)):
             self._waiting.append(action)
-            return
-        properties, retain = action.properties, stamp.retain
+            self._waiting_bytes += action.size_bytes
+        else:
+            self._deliver(action)
+
+    def go_on(self) -> None:
+        """Publish what has waited, as far as there is room; to be called now and then."""
+        while self._waiting and self._is_room(self._waiting[0]):
+            action = self._waiting.popleft()
+            self._waiting_bytes -= action.size_bytes
+            self._deliver(action)
+
+    def _needs_room(self, action: Deliver) -> bool:
+        return bool(action.stamp.qos or action.stamp.retain)
+
+    def _is_room(self, action: Deliver) -> bool:
+        """Whether there is an identifier, and the exchange does not already put off as much as it may."""
+        if action.stamp.qos and not self._free:
+            return False
+        inside = self._inside.connection
+        return not inside.deferred or inside.deferred_bytes + action.size_bytes <= MOST_PUT_OFF_BYTES
+
+    def _deliver(self, action: Deliver) -> None:
+        stamp, properties, retain = action.stamp, action.properties, action.stamp.retain
         if retain:
             has_come = self._retold.has_come(action.topic, stamp)
             retain = self._takes_its_place(action.topic, stamp)
@@ -290,8 +321,7 @@ class Local:
 
     def _release(self, packet_id: int) -> None:
         self._free.append(packet_id)
-        while self._waiting and self._free:  # one that is kept here already needs none
-            self.deliver(self._waiting.popleft())
+        self.go_on()
 
 
 def _parted(kept: Message | None) -> tuple[str, int, int | None]:

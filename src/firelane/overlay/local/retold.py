@@ -34,9 +34,8 @@ class Retold:
         is now. Whoever begins to want a topic is to be told what is retained elsewhere, whatever was before."""
         key, number = (stamp.origin, topic), stamp.first or stamp.number
         told = self._told.get(key)
-        if told is not None and stamp.first and told.boot == stamp.boot and number <= told.number:
-            since = self._wanting.since(topic)
-            if since <= told.at_change:
+        if told is not None and stamp.first and told.boot == stamp.boot and number <= told.number:  # noqa: SIM102
+            if self._wanting.since(topic) <= told.at_change:  # a search, so it comes last
                 return True
         self._told.pop(key, None)
         while len(self._told) >= MOST_REMEMBERED:

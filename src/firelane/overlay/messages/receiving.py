@@ -82,10 +82,11 @@ class Receiving:
         had: Mapping[Chain, tuple[int, int]] | None = None,
         patience_s: Callable[[str], float | None] = lambda topic: None,
         wanted_qos: Callable[[str], int] = lambda topic: 2,
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         """`had` are the last numbers of QoS 2 that are known from before, with their boots; `patience_s` is how long a
         gap on a topic may be waited for, None if it has no deadline; `wanted_qos` is the highest QoS that somebody here
-        asks for."""
+        asks for; without `has_room` nothing is taken that is to be kept, and comes again."""
         self._name, self._boot = name, boot
         self._chains: dict[Chain, _Chain] = {key: _Chain(boot, last) for key, (last, boot) in (had or {}).items()}
         self._epochs: dict[str, Assignment] = {}
@@ -93,7 +94,7 @@ class Receiving:
         self._gaps: dict[Chain, None] = {}
         self._held = self._held_bytes = 0
         self._paths_found = 1
-        self._patience_s, self._wanted_qos = patience_s, wanted_qos
+        self._patience_s, self._wanted_qos, self._has_room = patience_s, wanted_qos, has_room
         self._due: dict[Chain, dict[int, float]] = {}  # until when what is held waits for what is before it
         self.counts: Counter[str] = Counter()
         self.races = Races()
@@ -146,8 +147,12 @@ class Receiving:
             if stamp.number <= max(chain.last_plain, chain.last):
                 self.counts["again" if seen or stamp.number == chain.last_plain else "superseded"] += 1
                 return []
+            if stamp.retain and not self._has_room():
+                return self._no_room(stamp)
             chain.last_plain = stamp.number
             return [deliver]
+        if stamp.number > chain.last and not self._has_room():
+            return self._no_room(stamp)
         if not self._wanted_qos(topic):
             return self._plainly(chain, sender, deliver, seen)
         if stamp.number <= chain.last:
@@ -312,8 +317,7 @@ class Receiving:
         if number in chain.held:
             self.counts["again"] += 1
         elif self._held >= MOST_HELD or self._held_bytes + deliver.size_bytes > MOST_HELD_BYTES:
-            self.counts["no room"] += 1
-            self.races.forget((stamp.origin, stamp.boot, number))
+            self._no_room(stamp)
         else:
             if not chain.held:
                 late = chain.last and chain.paths_found == self._paths_found  # else it was sent in its absence
@@ -327,6 +331,12 @@ class Receiving:
             patience_s = self._patience_s(deliver.topic)
             if chain.caught_up and patience_s is not None and patience_s < inf:
                 self._due.setdefault((stamp.origin, deliver.topic), {})[number] = now + patience_s
+
+    def _no_room(self, stamp: Stamp) -> list[Action]:
+        """It has not come: if it is kept for this edge, it comes again."""
+        self.counts["no room"] += 1
+        self.races.forget((stamp.origin, stamp.boot, stamp.number))
+        return []
 
     def _acknowledge(self, sender: Sender, stamp: Stamp) -> None:
         """A copy of what is here already."""
