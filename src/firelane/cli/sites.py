@@ -127,10 +127,11 @@ def overlay_status(registry: str, as_json: bool) -> None:
     import shutil
     import time
 
+    from firelane.overlay.registry.status import read_status
     from firelane.overlay.screen import screen
     from firelane.overlay.showing import state_of
 
-    status = _asked(registry, lambda known: known.status())
+    status = _asked(registry, read_status)
     if as_json:
         print_json(state_of(status))
     else:
@@ -157,9 +158,10 @@ def overlay_plan(registry: str, strategy: str, moves: int, output: str | None, a
     router is asked what it would do itself (GET /api/v1/overlay/plan).
     """
     from firelane.overlay.leader.leading import Leading
+    from firelane.overlay.registry.status import read_status
     from firelane.overlay.showing import dry_run
 
-    plan = dry_run(_asked(registry, lambda known: known.status()), Leading(strategy=strategy, max_moves=moves))
+    plan = dry_run(_asked(registry, read_status), Leading(strategy=strategy, max_moves=moves))
     if output is not None:
         write(output, json.dumps(plan.to_data(), indent=2))
     if as_json:
@@ -177,22 +179,26 @@ def overlay_forget(edge: str, registry: str) -> None:
 
     What they have kept for it is dropped. If it does come back, it begins as a new one.
     """
-    _asked(registry, lambda known: known.forget_edge(edge))
+    from firelane.overlay.registry.forgetting import forget_edge
+
+    _asked(registry, lambda tree: forget_edge(tree, edge))
     click.echo(f"the edge {edge} is forgotten; others drop what they kept for it")
 
 
 def _asked(address: str, ask: Callable[[Any], Any]) -> Any:
-    """What a registry answers; who has to wait for that is told for whom."""
+    """What a registry answers, in which nothing is made for that; who has to wait for it is told for whom."""
     import asyncio
 
-    from firelane.overlay.registry import Registry, parse_registry
+    from firelane.overlay.registry import parse_registry
 
     async def answer() -> Any:
         tree = parse_registry(address)
         slow = asyncio.get_running_loop().call_later(TOLD_AFTER_S, tell, f"asking {tree.name}")
-        async with Registry(tree, wait_s=REGISTRY_WITHIN_S) as registry:
-            answered = await ask(registry)
-        slow.cancel()
-        return answered
+        try:
+            await tree.open(REGISTRY_WITHIN_S)
+            return await ask(tree)
+        finally:
+            slow.cancel()
+            await tree.close()
 
     return asyncio.run(answer())
