@@ -8,7 +8,7 @@ from sites import sites, until
 from firelane.mqtt.decode import packets
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Ack, Connack, Kind, Publish
-from firelane.overlay.paths.line import Line, Sent
+from firelane.overlay.paths.line import MOST_UNSENT_BYTES, Line, Sent
 
 
 class Router:
@@ -57,12 +57,31 @@ def test_what_is_too_large_holds_up_nothing_that_waits_behind_it():
         line.connection_made(router)
         limits = {"receive_maximum": 2, "maximum_packet_size": 1000}
         line.data_received(encode(Connack(session_present=False, reason=0, properties=limits), V5))
-        for size in (1, 2, 3000, 3001, 4, 5):
-            line.publish(Publish(topic="t", payload=bytes(size), qos=1))
+        sizes = (1, 2, 3000, 3001, 4, 5)
+        became = [line.publish(Publish(topic="t", payload=bytes(size), qos=1)) for size in sizes]
+        assert became == [Sent.TOO_LARGE if size > 1000 else Sent.YES for size in sizes], "whoever asks can count them"
         await router.acknowledge(line)
         line.publish(Publish(topic="t", payload=bytes(6), qos=1))
         await router.acknowledge(line)
         assert router.sizes == [1, 2, 4, 5, 6]
+        assert line.unsent_bytes == 0
+
+    asyncio.run(main())
+
+
+def test_what_waits_for_an_identifier_counts_with_all_it_takes():
+    """Clients may say much in properties and nothing else."""
+
+    async def main():
+        router, line = Router(), Line(lambda packet: None, lambda reasons: None)
+        line.connection_made(router)
+        line.data_received(encode(Connack(session_present=False, reason=0, properties={"receive_maximum": 1}), V5))
+        much = {"user_property": [("said", "x" * 50_000)] * 10}
+        became = [line.publish(Publish(topic="t", payload=b"", qos=1, properties=much)) for _ in range(20)]
+        fits = 1 + MOST_UNSENT_BYTES // 500_000
+        assert became == [Sent.YES] * fits + [Sent.FULL] * (20 - fits)
+        await router.acknowledge(line)
+        assert len(router.sizes) == fits
         assert line.unsent_bytes == 0
 
     asyncio.run(main())

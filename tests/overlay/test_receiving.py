@@ -121,3 +121,27 @@ def test_properties_count_for_what_is_held(monkeypatch):
     assert one.held == 4
     one.arrived("t", b"", {}, Stamp("far", 1, 1, 0, 0, 1), "r", 0.0)
     assert one._held_bytes == 0
+
+
+def test_of_many_topics_those_are_forgotten_that_hold_nothing_and_were_not_heard_of_for_longest(monkeypatch):
+    monkeypatch.setattr(receiving, "MOST_CHAINS", 60)
+    one, most, holding = Receiving("near", 1), 0, 40
+
+    def comes(topic, number, after):
+        nonlocal most
+        found = one.arrived(topic, b"", {}, Stamp("far", 1, number, after, 0, 1), "r", 0.0)
+        most = max(most, len(one._chains))
+        return [action.stamp.number for action in found if isinstance(action, Deliver)]
+
+    for topic in range(holding):
+        assert comes(f"hold/{topic}", 1000 + topic, 999) == []
+    for topic in range(300):
+        assert comes(f"t/{topic}", topic + 1, 0) == [topic + 1]
+        assert comes("often", 301 + topic, 300 + topic if topic else 0) == [301 + topic]
+    assert most <= 60 + holding, "what holds is looked at a few at a time"
+    assert len(one._chains) == 60
+    for topic in range(holding):
+        assert comes(f"hold/{topic}", 999, 0) == [999, 1000 + topic]
+    assert comes("often", 601, 600) == [601]
+    assert comes("often", 400, 0) == [], "it has come before, and that is known"
+    assert comes("t/0", 1, 0) == [1], "that is forgotten"

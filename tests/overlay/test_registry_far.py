@@ -68,6 +68,7 @@ def told_after(few):
             near.on_edges(lambda changes: "far" in changes and seen["itself"].update(changes))
             tree.suspend()
             far.announce_edge("far", 1)
+            far.want(wanted)
             far.on_edges(seen["edges"].update)
             far.on_routers(seen["routers"].update)
             await tree.round_trip()

@@ -22,7 +22,7 @@ from firelane.exchange.run import Exchange
 from firelane.mqtt.packets import Publish
 from firelane.overlay.deadlines import Admission, Deadlines
 from firelane.overlay.interest import Interest, edge_of
-from firelane.overlay.local.local import LARGEST_BOOT, Local
+from firelane.overlay.local.local import Local
 from firelane.overlay.local.unwanted import EVERYTHING, Unwanted
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
@@ -30,7 +30,7 @@ from firelane.overlay.messages.addressing import addressed, named
 from firelane.overlay.messages.notes import FOR, TO, Note, NoteError, read_note
 from firelane.overlay.messages.receiving import Receiving
 from firelane.overlay.messages.sending import Sending
-from firelane.overlay.messages.stamp import Stamp, StampError, stamped, taken_off
+from firelane.overlay.messages.stamp import LARGEST_BOOT, Stamp, StampError, stamped, taken_off
 from firelane.overlay.owner import Assignment
 from firelane.overlay.paths.direct import Directly
 from firelane.overlay.paths.line import Sent

@@ -41,6 +41,7 @@ from firelane.overlay.leader.events import (
 )
 from firelane.overlay.leader.leading import Leader, Leading
 from firelane.overlay.leader.moved import Moved, moves_as_data
+from firelane.overlay.messages.stamp import LARGEST_BOOT
 from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Move, Registry, RegistryError, TopicState
 from firelane.overlay.registry.feed import Changes
 from firelane.overlay.registry.last_moves import batch_of
@@ -50,7 +51,6 @@ REPORT_EVERY_S = 2.0
 LOOK_EVERY_S = 0.1  # at topics that have changed, at most: what comes meanwhile is looked at together
 NOTABLE = 0.1  # change of load, to be told
 FEW = 4  # filters with wildcards
-LARGEST_BOOT = 2**63 - 1
 
 
 class RoutingBroker:

@@ -175,8 +175,7 @@ class Serving:
     def _replay(self, link: Link, now: float) -> None:
         """Nobody stands in line: send retained messages to those who still want them, one each in turn."""
         while link.replaying and not link.mask and link.may_start(now):
-            lane = next(iter(link.replaying))
-            del link.replaying[lane]
+            lane, _ = link.replaying.popitem(last=False)
             session = lane.session
             connection = session.connection
             if connection is None or lane.replay is None or self._takes_no_replay(connection, lane):

@@ -7,6 +7,7 @@ is answered with more bytes than came; who has only introduced itself gives way 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
@@ -40,7 +41,7 @@ class Listener(asyncio.DatagramProtocol):
         self.clock = clock
         self.full = False  # the socket takes no more
         self.peers: dict[Address, Peer] = {}
-        self._unproven: dict[Peer, None] = {}  # the first that came comes first
+        self._unproven: OrderedDict[Peer, None] = OrderedDict()  # the first that came comes first
         self._credits: dict[str, tuple[float, float]] = {}  # host -> messages without a connection, and when counted
         self._transport: asyncio.DatagramTransport | None = None
 

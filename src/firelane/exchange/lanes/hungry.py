@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 
 from firelane.exchange.lanes.lane import Lane
 
@@ -14,7 +14,7 @@ class Hungry(dict[Lane, int]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_class: dict[int, dict[Lane, None]] = defaultdict(dict)
+        self._by_class: dict[int, OrderedDict[Lane, None]] = defaultdict(OrderedDict)
 
     def join(self, lane: Lane) -> None:
         """One more, or one whose class has changed."""

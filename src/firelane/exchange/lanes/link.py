@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Literal
 
 from firelane.exchange.lanes.hungry import Hungry
@@ -109,7 +109,8 @@ class Link:
         self.mask = 0  # classes in which somebody stands in line
         self.hungry = Hungry()
         self.stalled: dict[Session, None] = {}  # clients that take nothing more for now
-        self.replaying: dict[Lane, None] = {}  # lanes that want retained messages when there is nothing else to do
+        # Lanes that want retained messages when there is nothing else to do, in turn.
+        self.replaying: OrderedDict[Lane, None] = OrderedDict()
         self._lines: dict[int, list[Entry]] = {}
         self._newest: dict[int, list[tuple[int, int, Lane]]] = defaultdict(list)  # of a class: order, moves, lane
         self._unsorted: set[int] = set()  # classes whose arrivals are not in order, as lanes have moved

@@ -12,7 +12,7 @@ Checked by: tests/overlay/test_bridge.py
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from time import monotonic
@@ -66,7 +66,7 @@ class Bridge:
         self._seen = -1
         self._look_at = self._again_at = self._rest_until = 0.0
         self._stale = True
-        self._former: dict[str, int] = {}
+        self._former: OrderedDict[str, int] = OrderedDict()
         self._away: dict[str, float] = {}
         self._lines: dict[str, None] = {}
         self._told: Counter[str] = Counter()
@@ -197,8 +197,8 @@ class Bridge:
         readers = {self._names.topic(one): len(peers) for one, peers in self._lan.readers.items()}
         self._former |= dict.fromkeys(writers, 0)
         while len(self._former) > MOST_FORMER:
-            del self._former[next(iter(self._former))]
-        self._edge.declare_endpoints(self._former | writers, readers)
+            self._former.popitem(last=False)
+        self._edge.declare_endpoints({**self._former, **writers}, readers)
 
     def _see_sites(self, now: float) -> None:
         here = {site for site in self._incoming.sites() if not site or self._edge.present(site)}

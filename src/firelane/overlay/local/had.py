@@ -7,6 +7,7 @@ delivered again after a crash. Of very many, those that have not changed for lon
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from hashlib import blake2b
 
 from firelane.exchange.journal.retained import OVERLAY_HAD, RetainedMessages
@@ -22,7 +23,7 @@ class Had:
 
     def __init__(self, most: int = MOST_MARKS) -> None:
         self._most = most
-        self._names: dict[str, None] = {}
+        self._names: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._names)
@@ -33,18 +34,17 @@ class Had:
         for kept in retained.matching(f"{OVERLAY_HAD}#"):
             origin, topic, number, *boot = json.loads(kept.message.payload)
             found[origin, topic] = number, boot[0] if boot else 0
-        self._names = dict.fromkeys(_name(*chain) for chain in sorted(found, key=lambda chain: found[chain]))
+        self._names = OrderedDict.fromkeys(_name(*chain) for chain in sorted(found, key=lambda chain: found[chain]))
         return found
 
     def marks(self, topic: str, stamp: Stamp) -> list[Publish]:
         """What is to be published with a message, so that it is known to have come."""
         name = _name(stamp.origin, topic)
-        self._names.pop(name, None)
         self._names[name] = None
+        self._names.move_to_end(name)
         packets = [_mark(name, json.dumps([stamp.origin, topic, stamp.number, stamp.boot]).encode())]
         while len(self._names) > self._most:
-            oldest = next(iter(self._names))
-            del self._names[oldest]
+            oldest, _ = self._names.popitem(last=False)
             packets.append(_mark(oldest, b""))
         return packets
 

@@ -30,12 +30,11 @@ from firelane.overlay.local.seen import Seen
 from firelane.overlay.local.wanting import SINCE_START, Wanting
 from firelane.overlay.messages.actions import Acknowledge, Copy, Deliver
 from firelane.overlay.messages.receiving import Chain
-from firelane.overlay.messages.stamp import Stamp
+from firelane.overlay.messages.stamp import LARGEST_BOOT, Stamp
 from firelane.overlay.registry import Wish
 from firelane.overlay.sharing import joined
 from firelane.scenario.need import Need
 
-LARGEST_BOOT = 2**63 - 1
 FILTERS_AT_ONCE = 500
 TELL, DO_NOT_TELL = 0, 2  # what is retained, to a new subscription (retain handling)
 # Of messages from elsewhere: how much the exchange puts off while its log is full (beyond MOST_DEFERRED_BYTES it would

@@ -6,6 +6,7 @@ and must not take the place of what is retained here since.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from firelane.overlay.local.wanting import Wanting
@@ -27,7 +28,7 @@ class Retold:
 
     def __init__(self, wanting: Wanting) -> None:
         self._wanting = wanting
-        self._told: dict[tuple[str, str], _Told] = {}
+        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
 
     def has_come(self, topic: str, stamp: Stamp) -> bool:
         """Whether this message, or a newer one of that edge, was told since somebody here wants the topic; if not, it
@@ -39,6 +40,6 @@ class Retold:
                 return True
         self._told.pop(key, None)
         while len(self._told) >= MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
+            self._told.popitem(last=False)
         self._told[key] = _Told(stamp.boot, number, self._wanting.changes)
         return False

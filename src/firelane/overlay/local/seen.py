@@ -7,6 +7,7 @@ than what was kept then, though no clock says so.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from math import inf
 
 from firelane.exchange.journal.retained import OVERLAY_SEEN, RetainedMessages
@@ -22,7 +23,7 @@ class Seen:
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[int, int]] = {}
-        self._now: dict[str, tuple[int, int]] = {}
+        self._now: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._written_at = 0.0
         self._news = False
 
@@ -31,7 +32,7 @@ class Seen:
         kept = retained.get(OVERLAY_SEEN.encode())
         if kept is not None:
             self._before = {origin: (boot, number) for origin, (boot, number) in json.loads(kept.payload).items()}
-        self._now = dict(self._before)
+        self._now = OrderedDict(self._before)
 
     def came(self, stamp: Stamp, *, replaces: bool = False) -> None:
         """A retained message has come, perhaps in the place of one from another site: then it matters."""
@@ -45,7 +46,7 @@ class Seen:
         self._now[stamp.origin] = stamp.boot, number
         self._news = True
         if len(self._now) > MOST_SITES:
-            del self._now[next(iter(self._now))]
+            self._now.popitem(last=False)
 
     def before(self, stamp: Stamp) -> bool:
         """Whether a message was known before this edge was started."""

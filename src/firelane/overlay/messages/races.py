@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 MOST_REMEMBERED = 20_000  # messages; an older one's second copy is taken for one that comes too late
 
@@ -20,7 +20,7 @@ class Races:
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
-        self._seen: dict[Identity, None] = {}  # the oldest first
+        self._seen: OrderedDict[Identity, None] = OrderedDict()  # the oldest first
         self.first: Counter[str] = Counter()  # copies that were the first, by the way they came
         self.second: Counter[str] = Counter()  # and those that were not
 
@@ -44,4 +44,4 @@ class Races:
         self.first[by] += 1
         self._seen[identity] = None
         if len(self._seen) > self._most:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)

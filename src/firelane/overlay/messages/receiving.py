@@ -23,7 +23,7 @@ Checked by: tests/overlay/test_message_histories.py, tests/overlay/test_deadline
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -42,6 +42,7 @@ ASK_AGAIN_S = 1.0
 # Messages that wait for others before them; beyond that they are not taken, and come again.
 MOST_HELD, MOST_HELD_BYTES = 10_000, 64_000_000
 MOST_CHAINS = 200_000  # pairs of origin and topic that are remembered
+LOOKED_AT = 8  # of these, to find some that are idle, when another one comes
 MOST_SKIPPED = 16  # gaps of a chain that were given up and are remembered
 
 Chain = tuple[str, str]  # origin and topic
@@ -88,8 +89,8 @@ class Receiving:
         gap on a topic may be waited for, None if it has no deadline; `wanted_qos` is the highest QoS that somebody here
         asks for; without `has_room` nothing is taken that is to be kept, and comes again."""
         self._name, self._boot = name, boot
-        self._chains: dict[Chain, _Chain] = {key: _Chain(boot, last) for key, (last, boot) in (had or {}).items()}
-        self._epochs: dict[str, Assignment] = {}
+        self._chains = OrderedDict((key, _Chain(boot, last)) for key, (last, boot) in (had or {}).items())
+        self._epochs: OrderedDict[str, Assignment] = OrderedDict()
         self._senders: dict[str, Sender] = {}
         self._gaps: dict[Chain, None] = {}
         self._held = self._held_bytes = 0
@@ -228,19 +229,27 @@ class Receiving:
 
     def _know(self, topic: str, assignment: Assignment) -> None:
         if len(self._epochs) >= MOST_CHAINS and topic not in self._epochs:
-            del self._epochs[next(iter(self._epochs))]
+            self._epochs.popitem(last=False)
         self._epochs[topic] = assignment
 
     def _chain(self, key: Chain, boot: int) -> _Chain:
-        chain = self._chains.pop(key, None)
+        chain = self._chains.get(key)
         if chain is None:
-            if len(self._chains) >= MOST_CHAINS:
-                idle = next((one for one, chain in self._chains.items() if not chain.held), None)
-                if idle is not None:
-                    del self._chains[idle]  # the one that was not heard of for longest
-            chain = _Chain(boot)
-        self._chains[key] = chain
+            self._forget_idle()
+            chain = self._chains[key] = _Chain(boot)
+        else:
+            self._chains.move_to_end(key)
         return chain
+
+    def _forget_idle(self) -> None:
+        """Forget what was not heard of for longest. What holds messages is passed over, a few at a time: there may be
+        some more for a while, of which the next ones forget as many."""
+        for _ in range(LOOKED_AT):
+            if len(self._chains) < MOST_CHAINS:
+                break
+            key, oldest = self._chains.popitem(last=False)
+            if oldest.held:
+                self._chains[key] = oldest
 
     def _turn(self, origin: str, sender: Sender, boot: int, now: float) -> list[Action]:
         """An origin has begun anew: what waits for messages that it has lost is delivered without them."""

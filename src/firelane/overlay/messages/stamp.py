@@ -13,6 +13,7 @@ from firelane.overlay.registry.names import is_broker_name
 
 NAME = "firelane-overlay"
 FORMAT = "1"
+LARGEST_BOOT = 2**63 - 1  # as brokers tell it each other: notes take no larger numbers
 
 
 class StampError(FirelaneError):

@@ -62,7 +62,7 @@ class Line(asyncio.Protocol):
         self._admitted = False
         self.unanswered = 0  # of SUBSCRIBE
         self._ids: deque[int] = deque()
-        self._waiting: deque[Publish] = deque()  # of QoS 1, for an identifier
+        self._waiting: deque[tuple[Publish, int]] = deque()  # of QoS 1, for an identifier, and their bytes
         self._waiting_bytes = 0
         self._said: list[bytes] = []  # this turn, and not yet written
         self._said_bytes = 0
@@ -111,14 +111,17 @@ class Line(asyncio.Protocol):
             self.write(encode(one, V5))
 
     def publish(self, packet: Publish) -> Sent:
-        """Publish a message; one of QoS 1 may have to wait for an identifier."""
+        """Publish a message; one of QoS 1 may have to wait for an identifier, if it is not too large anyway."""
         if len(packet.properties.get("user_property", ())) > MOST_REPEATED:  # with the overlay's own
             return Sent.TOO_LARGE
         if self.unsent_bytes > MOST_UNSENT_BYTES:
             return Sent.FULL
         if packet.qos and not self._ids:
-            self._waiting.append(packet)
-            self._waiting_bytes += len(packet.payload)
+            size_bytes = len(encode(packet, V5))  # with whatever identifier
+            if size_bytes > self._most_bytes:
+                return Sent.TOO_LARGE
+            self._waiting.append((packet, size_bytes))
+            self._waiting_bytes += size_bytes
             return Sent.YES
         return self._send(packet)
 
@@ -194,9 +197,9 @@ class Line(asyncio.Protocol):
                 self._ids.append(packet.packet_id)
                 if packet.reason >= REFUSED:
                     self._not_taken(packet.reason)
-                while self._waiting and self._ids:  # one that is too large leaves its identifier to the next
-                    waiting = self._waiting.popleft()
-                    self._waiting_bytes -= len(waiting.payload)
+                if self._waiting:
+                    waiting, size_bytes = self._waiting.popleft()
+                    self._waiting_bytes -= size_bytes
                     self._send(waiting)
             case Connack(reason=0) if self._peer not in (None, _name(packet)):
                 self.problem = "another broker answers there; start that edge with another --locator"

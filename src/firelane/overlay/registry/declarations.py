@@ -1,7 +1,8 @@
 """What a broker says of itself in the registry: it declares what should be there, and the differences are written.
 
 What is not known for certain, at the beginning and after each connection, is read first, many nodes at once; then only
-what differs is written, in transactions that do not wait for each other. So all of it can be repeated at any time.
+what differs is written, so all of it can be repeated at any time. Transactions wait for each other only where the order
+matters: what has a later turn, and last what is to go, is written once all that comes before it is there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from firelane.overlay.registry.tree import Conflict, Create, Delete, Kind, Node, Operation, Put, RegistryError, Tree
 from firelane.overlay.registry.worker import Worker
@@ -24,26 +26,29 @@ class Declared:
     """A node that should be there, below these, which are made where they are missing.
 
     One that is `guarded` says who its broker is: it is looked at before each change, and left alone if another broker
-    of the same name has taken it.
+    of the same name has taken it. One with a later `turn` may still hold what is to move to one with an earlier.
     """
 
     data: bytes
     kind: Kind
     above: tuple[Create, ...] = ()
     guarded: bool = False
+    turn: int = 0
 
 
 Aims = dict[str, Declared | None]
 
 
 class Declarations(Worker):
-    """The nodes of one broker; those that differ from what is declared are written in the order of the calls."""
+    """The nodes of one broker; those that differ from what is declared are written turn by turn, those of one turn in
+    the order of the calls."""
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self.wanted: dict[str, Declared] = {}
         self.operations = 0  # done so far
         self._alone: set[str] = set()
+        self._unlisted: set[str] = set()  # of these, where it is not known what is left over
         self._certain: dict[str, bytes] = {}
         self._made: set[str] = set()  # ephemeral nodes that were ours in this life
         self._guarded: set[str] = set()
@@ -69,6 +74,8 @@ class Declarations(Worker):
     def alone_below(self, path: str) -> None:
         """Nobody else writes below this node: what is there and is not declared is left over, and deleted."""
         self._alone.add(path)
+        self._unlisted.add(path)
+        self._add([path])
 
     async def taken(self) -> bool:
         """Whether another broker of the same name has taken what was this one's."""
@@ -94,6 +101,7 @@ class Declarations(Worker):
         self._lost = False
         self._connections += 1
         self._certain.clear()
+        self._unlisted |= self._alone
         self._add(self.wanted)
 
     async def work(self) -> None:
@@ -103,12 +111,12 @@ class Declarations(Worker):
             aims = {path: self.wanted.get(path) for path in self._due}
             self._due.clear()
             try:
-                conflicts = await self._write(aims)
+                left = await self._write(aims)
             except BaseException:
                 self._again(aims)
                 raise
-            if conflicts:
-                self._again(conflicts)
+            if left:
+                self._again(left)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_AGAIN_S)
         if not self._lost:
@@ -126,40 +134,50 @@ class Declarations(Worker):
         self._due = dict.fromkeys(paths) | self._due
 
     async def _write(self, aims: Aims) -> list[str]:
-        """Write what differs; the paths where that could not be done, as others wrote too."""
+        """Write what differs; the paths where that is left to be done, as others wrote too or the connection is new."""
         connection, session = self._connections, self.tree.session
-        aims = dict(await self._left_over(aims)) | aims
+        parents = [path for path in self._unlisted if path in aims]
+        found = await self._left_over(parents) | aims
+        aims = {path: found[path] for path in sorted(found, key=lambda path: _turn(found[path]))}
         # Another connection may come while this is looked at: then all is due once more, and nothing is certain.
         certain = {path: self._certain[path] for path in aims.keys() - self._guarded if path in self._certain}
         there = await self._look(aims, certain)
         made: set[str] = set()
         steps = {path: list(self._steps(path, aim, certain, there, made, session)) for path, aim in aims.items()}
-        batches = list(_batches(steps))
-        sent = [self.tree.transact([one for path in batch for one in steps[path]]) for batch in batches]
+        left: list[str] = []
+        for wave in _waves(_batches(steps), aims):
+            if left or connection != self._connections:
+                left += [path for batch in wave for path in batch]
+            else:
+                left += await self._send(wave, steps)
+        self.operations += sum(map(len, steps.values())) - sum(len(steps[path]) for path in left)
+        if connection == self._connections:
+            self._remember(aims, frozenset(left))
+            self._unlisted.difference_update(parents)
+        return left
+
+    async def _send(self, wave: Sequence[Sequence[str]], steps: Mapping[str, Sequence[Operation]]) -> list[str]:
+        """Do these transactions; the paths of those that could not be done, as others wrote too."""
+        sent = [self.tree.transact([one for path in batch for one in steps[path]]) for batch in wave]
         done = await asyncio.gather(*sent, return_exceptions=True)
-        conflicts = [path for batch, end in zip(batches, done, strict=True) if end is not None for path in batch]
         for end in done:
             if end is not None and not isinstance(end, Conflict):
                 raise end
-        self.operations += sum(map(len, steps.values())) - sum(len(steps[path]) for path in conflicts)
-        if connection == self._connections:
-            self._remember(aims, frozenset(conflicts))
-        return conflicts
+        return [path for batch, end in zip(wave, done, strict=True) if end is not None for path in batch]
 
-    def _remember(self, aims: Aims, conflicts: frozenset[str]) -> None:
+    def _remember(self, aims: Aims, left: frozenset[str]) -> None:
         for path, aim in aims.items():
-            if aim is not None and path not in conflicts:
+            if aim is not None and path not in left:
                 self._certain[path] = aim.data
                 if aim.kind is Kind.EPHEMERAL:
                     self._made.add(path)
             else:
                 self._certain.pop(path, None)
-                if path not in conflicts:
+                if path not in left:
                     self._made.discard(path)
 
-    async def _left_over(self, aims: Aims) -> Aims:
-        """Nodes that an earlier life of this broker has left."""
-        parents = [path for path in self._alone if path in aims and path not in self._certain]
+    async def _left_over(self, parents: Sequence[str]) -> Aims:
+        """Nodes below these that an earlier life of this broker has left."""
         listed = await self.tree.children(parents) if parents else []
         paths = [f"{above}/{name}" for above, names in zip(parents, listed, strict=True) for name in names]
         return {path: None for path in paths if path not in self.wanted}
@@ -204,6 +222,23 @@ class Declarations(Worker):
             made.add(path)
         elif node is None or node.data != aim.data:
             yield Put(path=path, data=aim.data, version=None if node is None else node.version)
+
+
+def _turn(aim: Declared | None) -> float:
+    """When it is written; what is to go goes last."""
+    return inf if aim is None else aim.turn
+
+
+def _waves(batches: Iterable[list[str]], aims: Aims) -> Iterator[list[list[str]]]:
+    """Batches in their order, together where none need wait for another: all are of one turn."""
+    wave: list[list[str]] = []
+    for batch in batches:
+        if wave and _turn(aims[wave[0][0]]) < _turn(aims[batch[-1]]):
+            yield wave
+            wave = []
+        wave.append(batch)
+    if wave:
+        yield wave
 
 
 def _batches(steps: Mapping[str, Sequence[Operation]]) -> Iterator[list[str]]:

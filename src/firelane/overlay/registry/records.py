@@ -18,7 +18,7 @@ from firelane.overlay.registry.documents import (
 )
 from firelane.overlay.registry.known import EDGES, FILTERS, HERE, PUB, ROUTERS, SUB, TOPICS
 from firelane.overlay.registry.names import broker_segment, is_hashed, topic_segment
-from firelane.overlay.registry.packing import packed, part_of, parts_for, sorted_out
+from firelane.overlay.registry.packing import MOST_PARTS, packed, part_of, parts_for, sorted_out
 from firelane.overlay.registry.tree import Create, Kind
 
 
@@ -34,7 +34,6 @@ class EdgeRecord:
         self._filters: dict[str, Wish] | None = None
         self._parts: list[dict[str, Wish]] = []
         self._endpoints: dict[tuple[str, str], tuple[int, float | None]] = {}  # (side, topic) -> count, rate
-        declarations.alone_below(self._path)
         self._declare(document)
         self.unreached(None)
 
@@ -51,7 +50,8 @@ class EdgeRecord:
     def want(self, filters: Mapping[str, Wish]) -> None:
         """All that its clients want; only the parts that differ are written.
 
-        Every filter that stays is in some part at any time, also while their number changes.
+        Every filter that stays is in some part at any time, also while their number changes, and whatever an earlier
+        life has left: parts take their turns (`_turn_of`), and those that are too many go when all others are written.
         """
         known = self._filters or {}
         altered = {one for one, wanted in filters.items() if known.get(one) is not wanted and known.get(one) != wanted}
@@ -63,17 +63,14 @@ class EdgeRecord:
         some = sorted_out(filters, parts) if parts != before else self._sorted_anew(filters, altered, parts)
         touched = range(parts) if parts != before else sorted({part_of(one, parts) for one in altered})
         data = {part: packed(some[part]) for part in touched}  # or it says what is too much, and nothing has changed
+        if self._filters is None:  # only now: before, all that an earlier life has left would seem to be left over
+            self._declarations.alone_below(self._path)
         self._parts, self._filters = some, dict(filters)
-        if parts == before:
-            for part in touched:
-                self._declare_part(part, data[part])
-            return
-        new, kept = (range(before, parts), range(before)) if parts > before else (range(parts), range(0))
-        for part in new:
-            self._declare_part(part, data[part])
-        self._declare(replace(self._document, parts=parts))
-        for part in kept:
-            self._declare_part(part, data[part])
+        if parts != before:
+            self._declare(replace(self._document, parts=parts))
+        for part in touched:
+            declared = Declared(data=data[part], kind=Kind.PERSISTENT, above=self._above, turn=_turn_of(part))
+            self._declarations.declare(f"{self._path}/{FILTERS}{part}", declared)
         for part in range(parts, before):
             self._declarations.declare(f"{self._path}/{FILTERS}{part}", None)
 
@@ -113,6 +110,8 @@ class EdgeRecord:
         self.endpoints({}, {}, {})
         self._declarations.declare(f"{self._path}/{HERE}", None)
         if not keep:
+            if self._filters is None:  # it has never come to that
+                self._declarations.alone_below(self._path)
             for part in range(self._document.parts):
                 self._declarations.declare(f"{self._path}/{FILTERS}{part}", None)
             self._declarations.declare(self._path, None)
@@ -120,10 +119,6 @@ class EdgeRecord:
     def _declare(self, document: EdgeDocument) -> None:
         self._document = document
         self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.PERSISTENT))
-
-    def _declare_part(self, part: int, data: bytes) -> None:
-        declared = Declared(data=data, kind=Kind.PERSISTENT, above=self._above)
-        self._declarations.declare(f"{self._path}/{FILTERS}{part}", declared)
 
 
 class RouterRecord:
@@ -147,6 +142,15 @@ class RouterRecord:
     def _declare(self, document: RouterDocument) -> None:
         self.document = document
         self._declarations.declare(self._path, Declared(data=written(document), kind=Kind.EPHEMERAL, guarded=True))
+
+
+def _turn_of(part: int) -> int:
+    """The higher half of the parts first, then the higher half of the others, and so on.
+
+    Among however many parts (a power of two) a filter was before, it is in the part where it belongs now, or in one
+    that goes, or in one of a lower half: that is written when the filter is where it belongs.
+    """
+    return MOST_PARTS.bit_length() - part.bit_length()
 
 
 def _leaf(topic: str, side: str, count: int, rate_hz: float | None) -> Declared:
