@@ -11,7 +11,6 @@ Checked by: tests/overlay/test_sites.py
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
@@ -27,10 +26,11 @@ from firelane.overlay.local.unwanted import EVERYTHING, Unwanted
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.messages.addressing import addressed, named
-from firelane.overlay.messages.notes import FOR, TO, Note, NoteError, read_note
+from firelane.overlay.messages.notes import FOR, TO, Note, read_note
 from firelane.overlay.messages.receiving import Receiving
 from firelane.overlay.messages.sending import Sending
 from firelane.overlay.messages.stamp import Stamp, StampError, stamped, taken_off
+from firelane.overlay.messages.strange import Strange, StrangeError
 from firelane.overlay.owner import Assignment
 from firelane.overlay.paths.direct import Directly
 from firelane.overlay.paths.line import Sent
@@ -48,6 +48,7 @@ RETELL_AFTER_S = 0.3  # what is retained, to edges that are reached again
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 EARLY = "a message that came while this edge was starting or ending"
+UNWATCHED = "a topic whose router cannot be followed"
 
 
 class EdgeBroker:
@@ -99,7 +100,7 @@ class EdgeBroker:
         self._unanswered: set[str] = set()  # routers that had not yet answered what was asked of them then
         self._owed_otherwise: set[str] = set()  # edges that are owed more or less than before
         self._group: asyncio.TaskGroup | None = None
-        self._strange: Counter[str] = Counter()
+        self._strange = Strange()
         self._said = ""
         self.more: dict[str, Callable[[], dict[str, Any]]] = {}  # of whom else to tell in `statistics`
 
@@ -159,7 +160,8 @@ class EdgeBroker:
                 "filters": len(self._deadlines),
                 "not_admitted": self._deadlines.refused,
             },
-            "strange": dict(self._strange),
+            "strange": dict(self._strange.counts),
+            "strange_last": dict(self._strange.last),
             **{name: told() for name, told in self.more.items()},
         }
 
@@ -278,7 +280,7 @@ class EdgeBroker:
 
     def _arrived(self, router: str, packet: Publish) -> None:
         if not self._entered:  # it comes again, if it matters
-            self._strange[EARLY] += 1
+            self._strange.came(EARLY)
             return
         now = monotonic()
         try:
@@ -289,8 +291,8 @@ class EdgeBroker:
             topic = packet.topic
             if topic.startswith(TO):
                 topic, properties = named(properties)
-        except (NoteError, StampError) as problem:
-            self._strange[str(problem)[:80]] += 1
+        except StrangeError as problem:
+            self._strange.refused(problem)
             return
         properties.pop("subscription_identifier", None)
         self._do(self._receiving.arrived(topic, packet.payload, properties, stamp, router, now))
@@ -306,13 +308,13 @@ class EdgeBroker:
             if stamp.origin != origin:
                 raise StampError("a message of another edge than the one that has sent it directly")
         except StampError as problem:
-            self._strange[str(problem)[:80]] += 1
+            self._strange.refused(problem)
             return
         rest.pop("topic_alias", None)
         if self._entered:
             self._do(self._receiving.arrived(topic, payload, rest, stamp, None, monotonic()))
         else:  # it comes again, if it matters
-            self._strange[EARLY] += 1
+            self._strange.came(EARLY)
 
     def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
@@ -346,10 +348,9 @@ class EdgeBroker:
             try:
                 self._do_one(action)
             except Exception as bug:  # one message must not end what all others need
-                what = f"{type(bug).__name__}: {bug}"[:80]
-                self._strange[what] += 1
-                if self._strange[what] == 1:
-                    self._tell(f"a bug, sorry: {what}")
+                what = f"{type(bug).__name__}: {bug}"
+                if self._strange.came(f"a bug: {type(bug).__name__} ({type(action).__name__})", what):
+                    self._tell(f"a bug, sorry: {what[:80]}")
 
     def _do_one(self, action: Action) -> None:
         match action:
@@ -372,7 +373,7 @@ class EdgeBroker:
         try:
             self.registry.watch_topic(topic, self._topic_node_listener)
         except RegistryError as problem:  # there are too many: this one stays with the router that hashing gives it
-            self._strange[str(problem).partition(";")[0][:80]] += 1
+            self._strange.came(UNWATCHED, str(problem).partition(";")[0])
             self._topic_node_listener(topic, None)
 
     def _forward(self, action: Forward) -> None:
