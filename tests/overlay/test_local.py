@@ -6,12 +6,13 @@ import pytest
 from sites import until
 
 from firelane.client import Client
-from firelane.exchange.journal.retained import OVERLAY_HAD
+from firelane.exchange.journal.retained import ORIGIN, OVERLAY_HAD
+from firelane.exchange.lanes.message import Message
 from firelane.exchange.protocol.connecting import OVERLAY
 from firelane.exchange.run import running
 from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Publish
-from firelane.overlay.local.local import Local
+from firelane.overlay.local.local import Local, _parted
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.actions import Deliver
 from firelane.overlay.messages.stamp import NAME, Stamp, stamped, taken_off
@@ -219,3 +220,10 @@ def test_what_is_wanted_elsewhere_is_asked_for_in_portions(tmp_path):
             local.leave()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("said", ["x y z", "far 1f z", "far ", "", "far 1 2 3"])
+def test_what_cannot_be_read_of_where_a_message_is_from_is_of_this_site(said):
+    message = Message(b"t", b"x", 1, True, None, 1)
+    message.take_properties({"user_property": [(ORIGIN, said)]}, 0.0)
+    assert _parted(message) == ("", 0, None)

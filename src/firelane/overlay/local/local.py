@@ -295,14 +295,17 @@ class Local:
 
 
 def _parted(kept: Message | None) -> tuple[str, int, int | None]:
-    """The site of a retained message, empty if it is this one; its number there, and the boot of that if known."""
-    match ((kept and origin_of(kept)) or "").split(" "):
-        case [site, number, boot]:
-            return site, int(number, 16), int(boot, 16)
-        case [site, number]:  # as it was written before
-            return site, int(number, 16), None
-        case _:
-            return "", 0, None
+    """The site of a retained message, empty if it is this one, as what cannot be read is; its number there, and the
+    boot of that if known."""
+    try:
+        match ((kept and origin_of(kept)) or "").split(" "):
+            case [site, number, boot]:
+                return site, int(number, 16), int(boot, 16)
+            case [site, number]:  # as it was written before
+                return site, int(number, 16), None
+    except ValueError:
+        pass
+    return "", 0, None
 
 
 def _differ(one: Wish, other: Wish) -> bool:
