@@ -93,3 +93,30 @@ def test_bugs_are_counted_by_kind_and_told_once():
     assert dict(edge._strange.counts) == {"a bug: ValueError (Watch)": 100}
     assert edge._strange.last == {"a bug: ValueError (Watch)": "ValueError: topic t/99"}
     assert said == ["a bug, sorry: ValueError: topic t/0"]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_message_that_cannot_be_delivered_here_is_told_and_not_kept_elsewhere_for_good(tmp_path, qos):
+    async def main():
+        got = []
+        async with asyncio.timeout(40), sites(tmp_path, routers=("r",)) as here:
+            edge = here.brokers["b"]
+            deliver = edge._local.deliver
+
+            def fails(action):
+                if action.payload == b"1":
+                    raise ValueError(action.topic)
+                deliver(action)
+
+            edge._local.deliver = fails
+            with stock(here, "b", "ben", got=got, wants="fire", qos=2), stock(here, "a", "ann") as ann:
+                await until(lambda: bool(here.brokers["a"]._interest.of("fire")))
+                for n in range(3):
+                    ann.publish("fire", b"%d" % n, qos=qos)
+                await until(lambda: len(got) == 2)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0, within_s=4.0)
+            assert got == [("fire", b"0"), ("fire", b"2")]
+            assert edge.statistics()["strange"] == {"a bug: ValueError (Deliver)": 1}
+            assert any("a bug, sorry" in line for line in here.lines)
+
+    asyncio.run(main())
