@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
+from firelane.overlay.messages.stamp import LARGEST
 from firelane.overlay.messages.strange import StrangeError
 from firelane.overlay.registry.names import is_broker_name
 
@@ -29,7 +30,7 @@ def _broker_name(name: str) -> str:
     return name
 
 
-Number = Annotated[int, Field(ge=0, lt=2**63)]
+Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, AfterValidator(_broker_name)]
 
 

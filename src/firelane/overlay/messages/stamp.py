@@ -13,6 +13,7 @@ from firelane.overlay.registry.names import is_broker_name
 
 NAME = "firelane-overlay"
 FORMAT = "1"
+LARGEST = 2**63 - 1  # number of any kind, here and in notes
 NO_STAMP = "no stamp of another site"
 
 
@@ -68,7 +69,8 @@ def _read(text: str) -> Stamp:
         told = int(first or "0", 16)
     except ValueError:
         raise StampError(NO_STAMP, f"'{text[:60]}' is {NO_STAMP}") from None
-    sound = is_broker_name(origin) and min(boot, number, after, epoch, flags, told) >= 0
-    if form != FORMAT or not sound or flags > 6 or flags & 3 == 3 or after >= max(number, 1):
+    counts = boot, number, after, epoch, told
+    sound = is_broker_name(origin) and min(counts) >= 0 and max(counts) <= LARGEST
+    if form != FORMAT or not sound or not 0 <= flags <= 6 or flags & 3 == 3 or after >= max(number, 1):
         raise StampError(NO_STAMP, f"'{text[:60]}' is {NO_STAMP}")
     return Stamp(origin, boot, number, after, epoch, flags & 3, bool(flags >> 2), told)
