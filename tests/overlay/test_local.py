@@ -227,3 +227,28 @@ def test_what_cannot_be_read_of_where_a_message_is_from_is_of_this_site(said):
     message = Message(b"t", b"x", 1, True, None, 1)
     message.take_properties({"user_property": [(ORIGIN, said)]}, 0.0)
     assert _parted(message) == ("", 0, None)
+
+
+def test_whether_all_that_is_retained_was_told_is_known(tmp_path):
+    got = []
+
+    async def main():
+        async with asyncio.timeout(20), exchange(tmp_path) as served, Client(served.addresses["mqtt"]) as ann:
+            for number in range(50):
+                await ann.publish(f"state/{number}", b"own", qos=1, retain=True)
+            local = Local(served, got=got.append, safe=print)
+            local.enter()
+            local.hold(True)  # else it would be told at once
+            filters = {"state/#": Wish(qos=1)} | {f"far/{number}": Wish(qos=1) for number in range(600)}
+            local.want(filters, set(filters))
+            assert local._unsaid
+            assert not local.has_told("far/599")  # it is not asked for yet
+            local.ask_on()
+            assert not local.has_told("state/#")
+            local.hold(False)
+            await until(lambda: local.has_told("state/#") and local.has_told("far/599"))
+            await asyncio.sleep(0)
+            assert len(got) == 50
+            local.leave()
+
+    asyncio.run(main())

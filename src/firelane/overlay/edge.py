@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any
@@ -38,6 +39,7 @@ from firelane.overlay.paths.path import Credentials, Path
 from firelane.overlay.paths.reach import Reach
 from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wish
 from firelane.overlay.registry.feed import Changes
+from firelane.overlay.retelling import Retelling
 
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
@@ -94,8 +96,8 @@ class EdgeBroker:
         self._news: dict[str, KnownEdge | None] = {}  # of other edges, not yet looked at
         self._learning: asyncio.TimerHandle | None = None
         self._learnt_at = 0.0
-        self._anew: set[str] = set()  # what others want and did not before; to be told to this edge's own exchange
-        self._retell_at = inf  # what is wanted anew though nobody's wishes have changed
+        self._retelling = Retelling(self._local.has_told)
+        self._retell_at = inf  # what others want anew, or edges that are back have missed
         self._declare_at = inf  # new wishes, at the latest
         self._unanswered: set[str] = set()  # routers that had not yet answered what was asked of them then
         self._owed_otherwise: set[str] = set()  # edges that are owed more or less than before
@@ -192,7 +194,7 @@ class EdgeBroker:
     def _others_changed(self) -> None:
         self._learning, self._learnt_at = None, monotonic()
         self._learn()
-        if self._entered and (self._anew or self._interest.altered):
+        if self._entered and (self._retelling.asked or self._interest.altered):
             self._tell_again()
         debtors, self._owed_otherwise = self._owed_otherwise, set()
         self._do(self._sending.edges_changed(debtors, monotonic()))
@@ -202,7 +204,7 @@ class EdgeBroker:
         for name, known in self._news.items():
             if name != self.name:
                 change = self._interest.change(name, None if known is None else edge_of(known))
-                self._anew |= change.new
+                self._retelling.ask(change.new)
                 if change.debts:
                     self._owed_otherwise.add(name)
                 if known is None:
@@ -213,8 +215,16 @@ class EdgeBroker:
 
     def _tell_again(self) -> None:
         """What others want, and to those who want some of it anew what is retained here."""
-        anew, self._anew = self._anew, set()
-        self._local.want(self._interest.filters(), anew)
+        self._local.want(self._interest.filters(), self._retelling.begin(monotonic()))
+        if self._retelling.asked:
+            self._retell_at = min(self._retell_at, monotonic() + RETELL_AFTER_S)
+
+    def _retell_on(self, now: float) -> None:
+        """What could not be told again yet, as it was being told."""
+        begun = self._retelling.begin(now)
+        if begun:
+            self._local.want(self._interest.filters(), begun)
+        self._retell_at = now + RETELL_AFTER_S if self._retelling.asked else inf
 
     def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
         for name, known in changes.items():
@@ -239,7 +249,9 @@ class EdgeBroker:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
             if not any(other.connected for name, (other, _) in self._paths.items() if name != router):
-                self._retell(self._interest.filters())  # which could not be told while there was no way
+                here = [name for name, edge in self._interest.edges.items() if edge.here]
+                if here:
+                    self._retell(self._interest.filters(), here)  # which could not be told while there was no way
             self._do(self._sending.path_up(router, monotonic()))
             self._receiving.path_up()
             if self._entered:
@@ -268,6 +280,8 @@ class EdgeBroker:
     # ---- messages
 
     def _published(self, copy: Copy) -> None:
+        if copy.first:
+            copy = replace(copy, only=self._retelling.edges(copy.topic, self._interest.of(copy.topic)))
         self._do(self._sending.published(copy, monotonic()))
         if self._sending.full:
             self._local.hold(True)
@@ -323,7 +337,7 @@ class EdgeBroker:
             self._do(self._receiving.nothing(note.edge, note.boot, answer))
         if note.back:
             self._do(self._sending.back(note.edge, now, router))
-            self._retell(self._interest.wishes_of(note.edge))
+            self._retell(self._interest.wishes_of(note.edge), [note.edge])
         if note.of not in (0, self._boot):  # it means numbers of a log that was lost
             return
         self._do(self._sending.came(note.edge, note.came))
@@ -332,10 +346,10 @@ class EdgeBroker:
         for refused in note.outdated:
             self._do(self._sending.outdated(note.edge, refused, now, router))
 
-    def _retell(self, filters: Iterable[str]) -> None:
+    def _retell(self, filters: Iterable[str], edges: Iterable[str]) -> None:
         """What is retained here may have been lost on its way. Several lines break and come back together."""
-        self._anew.update(filters)
-        if self._anew:
+        self._retelling.ask(filters, frozenset(edges))
+        if self._retelling.asked:
             self._retell_at = min(self._retell_at, monotonic() + RETELL_AFTER_S)
 
     def _say_back(self, router: str) -> None:
@@ -410,13 +424,13 @@ class EdgeBroker:
             self._local.hold(self._sending.full)
             self._unwanted.look(self._wanting.anybody)
             if now >= self._retell_at:
-                self._retell_at = inf
-                self._tell_again()
+                self._retell_on(now)
             self._declare_wishes(now)
             self._local.ask_on()
             if now >= look_at:
                 self._look(now)
                 self._local.reserve()
+                self._retelling.look(now)
                 look_at = now + max(LOOK_EVERY_S, (1 + REST) * (monotonic() - now))
             await asyncio.sleep(TICK_S)
 

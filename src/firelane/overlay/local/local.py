@@ -199,6 +199,12 @@ class Local:
             some.append(packet)
         self._inside.say(*some)
 
+    def has_told(self, one: str) -> bool:
+        """Whether the exchange has told all that is retained of a filter since it was asked for it."""
+        subscription = self._inside.session.subscriptions.get(one)
+        asking = self._unsaid or self._inside.connection.stalled_until  # while it waits nothing of that has begun
+        return not asking and (subscription is None or subscription.lane.replay is None)
+
     def hold(self, holding: bool) -> None:
         """Whether messages of QoS 1 and 2 for others are to wait in the exchange."""
         self._inside.hold(holding)
