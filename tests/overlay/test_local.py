@@ -6,12 +6,13 @@ import pytest
 from sites import until
 
 from firelane.client import Client
-from firelane.exchange.journal.retained import OVERLAY_HAD
+from firelane.exchange.journal.retained import ORIGIN, OVERLAY_HAD
+from firelane.exchange.lanes.message import Message
 from firelane.exchange.protocol.connecting import OVERLAY
 from firelane.exchange.run import running
 from firelane.exchange.sockets.inside import Inside
 from firelane.mqtt.packets import Publish
-from firelane.overlay.local.local import Local
+from firelane.overlay.local.local import Local, _parted
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.actions import Deliver
 from firelane.overlay.messages.stamp import NAME, Stamp, stamped, taken_off
@@ -216,6 +217,38 @@ def test_what_is_wanted_elsewhere_is_asked_for_in_portions(tmp_path):
             local.want({}, set())
             while held:
                 local.ask_on()
+            local.leave()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("said", ["x y z", "far 1f z", "far ", "", "far 1 2 3"])
+def test_what_cannot_be_read_of_where_a_message_is_from_is_of_this_site(said):
+    message = Message(b"t", b"x", 1, True, None, 1)
+    message.take_properties({"user_property": [(ORIGIN, said)]}, 0.0)
+    assert _parted(message) == ("", 0, None)
+
+
+def test_whether_all_that_is_retained_was_told_is_known(tmp_path):
+    got = []
+
+    async def main():
+        async with asyncio.timeout(20), exchange(tmp_path) as served, Client(served.addresses["mqtt"]) as ann:
+            for number in range(50):
+                await ann.publish(f"state/{number}", b"own", qos=1, retain=True)
+            local = Local(served, got=got.append, safe=print)
+            local.enter()
+            local.hold(True)  # else it would be told at once
+            filters = {"state/#": Wish(qos=1)} | {f"far/{number}": Wish(qos=1) for number in range(600)}
+            local.want(filters, set(filters))
+            assert local._unsaid
+            assert not local.has_told("far/599")  # it is not asked for yet
+            local.ask_on()
+            assert not local.has_told("state/#")
+            local.hold(False)
+            await until(lambda: local.has_told("state/#") and local.has_told("far/599"))
+            await asyncio.sleep(0)
+            assert len(got) == 50
             local.leave()
 
     asyncio.run(main())

@@ -1,10 +1,12 @@
 """What the receiving edge holds for want of a message before it, and how much of that."""
 
+from dataclasses import astuple
+
 import pytest
 
 from firelane.overlay.messages import receiving
 from firelane.overlay.messages.actions import Deliver, Tell
-from firelane.overlay.messages.notes import Missing
+from firelane.overlay.messages.notes import Missing, read_note
 from firelane.overlay.messages.receiving import ASK_AFTER_S, Receiving
 from firelane.overlay.messages.stamp import NAME, Stamp, StampError, taken_off
 
@@ -110,6 +112,32 @@ def test_a_message_of_qos_1_that_comes_after_a_newer_one_of_qos_0_is_delivered_b
 def test_a_stamp_of_a_message_after_itself_or_of_no_edge_is_refused(text):
     with pytest.raises(StampError, match="is no stamp"):
         taken_off({"user_property": [(NAME, text)]})
+
+
+@pytest.mark.parametrize("field", range(5))
+def test_a_number_in_a_stamp_is_one_that_a_note_can_say(field):
+    """Or others could not read what is told of it: an epoch beyond would have an edge refuse all others' messages of a
+    topic, and nobody know why."""
+    for number, sound in ((2**63 - 1, True), (2**63, False), (2**64, False), (16**2000, False)):
+        text = "1 {:x} {:x} {:x} {:x} 5 far {:x}".format(
+            *(number if at == field else given for at, given in enumerate((1, 2**63 - 1, 0, 0, 0)))
+        )
+        properties = {"user_property": [(NAME, text)]}
+        if sound and field != 2:  # what is before a message has a lower number
+            assert number in astuple(taken_off(properties)[0])
+        elif not sound:
+            with pytest.raises(StampError, match="is no stamp"):
+                taken_off(properties)
+
+
+def test_what_is_told_of_the_highest_epoch_can_be_read_and_heeded():
+    one = Receiving("near", 1)
+    one.arrived("t", b"", {}, Stamp("odd", 1, 5, 0, 2**63 - 1, 1), "r", 0.0)
+    (told,) = one.arrived("t", b"", {}, Stamp("far", 9, 7, 0, 3, 1), "r", 0.0)
+    (refused,) = read_note(told.note.encode()).outdated
+    assert refused.epoch == 2**63 - 1
+    again = one.arrived("t", b"", {}, Stamp("far", 9, 7, 0, refused.epoch, 1), "r", 0.1)
+    assert [action.stamp.number for action in again] == [7]
 
 
 def test_properties_count_for_what_is_held(monkeypatch):

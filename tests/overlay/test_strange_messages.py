@@ -8,9 +8,12 @@ from sites import sites, stock, until
 
 from firelane.mqtt.encode import encode
 from firelane.mqtt.packets import V5, Connect, Publish
+from firelane.overlay.edge import EdgeBroker
+from firelane.overlay.messages.actions import Watch
 from firelane.overlay.messages.addressing import TOPIC
 from firelane.overlay.messages.notes import FOR, TO
 from firelane.overlay.messages.stamp import NAME, Stamp
+from firelane.overlay.messages.strange import Strange
 
 
 def deep(boot):
@@ -50,5 +53,70 @@ def test_a_note_or_stamp_that_is_no_good_does_not_cost_a_connection(tmp_path, ma
                 mallory.close()
                 ups = [line for line in here.lines if line.startswith("b: router")]
                 assert len(ups) == 1, ups
+
+    asyncio.run(main())
+
+
+def bare_edge():
+    """An edge that has entered, of which only what counts strange things is there."""
+    edge = EdgeBroker.__new__(EdgeBroker)
+    edge._entered, edge._strange, edge._tell = True, Strange(), lambda line: None
+    return edge
+
+
+def test_what_others_write_makes_no_more_counters_than_there_are_kinds():
+    edge = bare_edge()
+    for n in range(1000):
+        for text in (f"2 beef {n:x} 0 0 1 a", f"1 beef {n:x} 0 0 9 a", f"nonsense {n}"):
+            edge._arrived("r", Publish(topic="t", payload=b"", properties={"user_property": [(NAME, text)]}))
+        many = {"user_property": [(NAME, "1")] * (n % 50 + 2)}
+        edge._arrived("r", Publish(topic="t", payload=b"", properties=many))
+        for payload in (b'{"format": 2}', b"%d" % n, b'{"format": 1, "edge": "%d/"}' % n):
+            edge._arrived("r", Publish(topic=f"{FOR}b", payload=payload))
+        edge._arrived_directly("a", b"", {"user_property": [(NAME, f"1 1 {n + 1:x} 0 0 1 c"), (TOPIC, "t")]})
+    counts = edge._strange.counts
+    assert sum(counts.values()) == 8000
+    assert len(counts) <= 6
+    assert len(edge._strange.last) <= len(counts)
+    assert edge._strange.last["no stamp of another site"] == "'nonsense 999' is no stamp of another site"
+
+
+def test_bugs_are_counted_by_kind_and_told_once():
+    edge, said = bare_edge(), []
+    edge._tell = said.append
+
+    def fails(action):
+        raise ValueError(f"topic {action.topic}")
+
+    edge._do_one = fails
+    edge._do(Watch(f"t/{n}") for n in range(100))
+    assert dict(edge._strange.counts) == {"a bug: ValueError (Watch)": 100}
+    assert edge._strange.last == {"a bug: ValueError (Watch)": "ValueError: topic t/99"}
+    assert said == ["a bug, sorry: ValueError: topic t/0"]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_message_that_cannot_be_delivered_here_is_told_and_not_kept_elsewhere_for_good(tmp_path, qos):
+    async def main():
+        got = []
+        async with asyncio.timeout(40), sites(tmp_path, routers=("r",)) as here:
+            edge = here.brokers["b"]
+            deliver = edge._local.deliver
+
+            def fails(action):
+                if action.payload == b"1":
+                    raise ValueError(action.topic)
+                deliver(action)
+
+            edge._local.deliver = fails
+            with stock(here, "b", "ben", got=got, wants="fire", qos=2), stock(here, "a", "ann") as ann:
+                await until(lambda: bool(here.brokers["a"]._interest.of("fire")))
+                for n in range(3):
+                    ann.publish("fire", b"%d" % n, qos=qos)
+                await until(lambda: len(got) == 2)
+                await until(lambda: here.brokers["a"].statistics()["kept"] == 0, within_s=4.0)
+            assert got == [("fire", b"0"), ("fire", b"2")]
+            assert edge.statistics()["strange"] == {"a bug: ValueError (Deliver)": 1}
+            assert any("a bug, sorry" in line for line in here.lines)
 
     asyncio.run(main())

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from firelane.exchange.journal.retained import ORIGIN, Kept, RetainedMessages
-from firelane.exchange.lanes.message import Message, user_property
+from firelane.exchange.journal.retained import ORIGIN, Kept, RetainedMessages, origin_of
+from firelane.exchange.lanes.message import Message, user_property, without_length
+from firelane.mqtt.properties import write_properties
 from firelane.overlay.local import unwanted as module
 from firelane.overlay.local.unwanted import Unwanted
 
@@ -77,3 +78,39 @@ def test_all_of_it_can_be_forgotten_at_once():
     unwanted.finish(lambda topic: False)
     assert len(it.retained) == 1
     assert not unwanted.busy
+
+
+LOOKS_LIKE_IT = user_property(ORIGIN, "far 1 2")
+
+
+def retained_with(**properties):
+    message = Message(b"t", b"x", 1, True, None, 1)
+    message.properties = without_length(write_properties(properties))
+    return message
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"correlation_data": LOOKS_LIKE_IT},
+        {"correlation_data": LOOKS_LIKE_IT[:-3]},
+        {"user_property": [("own", "1"), (f"{ORIGIN}s", "far 1 2")], "correlation_data": b"&" + LOOKS_LIKE_IT},
+    ],
+)
+def test_what_a_client_writes_among_other_properties_does_not_say_where_a_message_is_from(properties):
+    assert origin_of(retained_with(**properties)) is None
+
+
+@pytest.mark.parametrize("others", [{}, {"content_type": "text"}, {"correlation_data": LOOKS_LIKE_IT[:-2] + b"9 "}])
+def test_where_a_message_is_from_is_found_among_other_properties(others):
+    pairs = [("own", "1")] * 1500 + [(ORIGIN, "a 1f 2")]
+    assert origin_of(retained_with(user_property=pairs, **others)) == "a 1f 2"
+
+
+def test_a_message_that_only_looks_like_one_of_another_site_is_not_forgotten():
+    it = broker()
+    it.retained.keep(Kept(retained_with(correlation_data=LOOKS_LIKE_IT)))
+    unwanted = Unwanted(it)
+    unwanted.add(["#"])
+    unwanted.finish(lambda topic: False)
+    assert len(it.retained) == 1

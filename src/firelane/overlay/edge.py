@@ -11,8 +11,8 @@ Checked by: tests/overlay/test_sites.py
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any
@@ -27,17 +27,20 @@ from firelane.overlay.local.unwanted import EVERYTHING, Unwanted
 from firelane.overlay.local.wanting import Wanting
 from firelane.overlay.messages.actions import Acknowledge, Action, Copy, Deliver, Direct, Forward, Tell, Unwatch, Watch
 from firelane.overlay.messages.addressing import addressed, named
-from firelane.overlay.messages.notes import FOR, TO, Note, NoteError, read_note
+from firelane.overlay.messages.notes import FOR, TO, Note, read_note
 from firelane.overlay.messages.receiving import Receiving
 from firelane.overlay.messages.sending import Sending
-from firelane.overlay.messages.stamp import LARGEST_BOOT, Stamp, StampError, stamped, taken_off
+from firelane.overlay.messages.stamp import Stamp, StampError, stamped, taken_off
+from firelane.overlay.messages.strange import Strange, StrangeError
 from firelane.overlay.owner import Assignment
 from firelane.overlay.paths.direct import Directly
 from firelane.overlay.paths.line import Sent
 from firelane.overlay.paths.path import Credentials, Path
 from firelane.overlay.paths.reach import Reach
 from firelane.overlay.registry import KnownEdge, KnownRouter, Registry, RegistryError, Wish
+from firelane.overlay.registry.documents import LARGEST
 from firelane.overlay.registry.feed import Changes
+from firelane.overlay.retelling import Retelling
 
 TICK_S = 0.02
 LOOK_EVERY_S = 0.1  # at local subscriptions
@@ -48,6 +51,7 @@ RETELL_AFTER_S = 0.3  # what is retained, to edges that are reached again
 REPORT_EVERY_S = 1.0  # topics and their rates
 NOTABLE = 0.05  # change of a rate, to be told: of itself, or of what topics have here on average if that is more
 EARLY = "a message that came while this edge was starting or ending"
+UNWATCHED = "a topic whose router cannot be followed"
 
 
 class EdgeBroker:
@@ -77,6 +81,7 @@ class EdgeBroker:
             got=self._published,
             wanting=self._wanting,
             safe=self._committed,
+            failed=self._failed,
             over=self._cut_off,
         )
         self._unwanted = Unwanted(exchange.broker)
@@ -93,13 +98,13 @@ class EdgeBroker:
         self._news: dict[str, KnownEdge | None] = {}  # of other edges, not yet looked at
         self._learning: asyncio.TimerHandle | None = None
         self._learnt_at = 0.0
-        self._anew: set[str] = set()  # what others want and did not before; to be told to this edge's own exchange
-        self._retell_at = inf  # what is wanted anew though nobody's wishes have changed
+        self._retelling = Retelling(self._local.has_told)
+        self._retell_at = inf  # what others want anew, or edges that are back have missed
         self._declare_at = inf  # new wishes, at the latest
         self._unanswered: set[str] = set()  # routers that had not yet answered what was asked of them then
         self._owed_otherwise: set[str] = set()  # edges that are owed more or less than before
         self._group: asyncio.TaskGroup | None = None
-        self._strange: Counter[str] = Counter()
+        self._strange = Strange()
         self._said = ""
         self.more: dict[str, Callable[[], dict[str, Any]]] = {}  # of whom else to tell in `statistics`
 
@@ -108,7 +113,7 @@ class EdgeBroker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self.registry.announce_edge(self.name, self._exchange.broker.boot & LARGEST_BOOT, self._locator)
+                self.registry.announce_edge(self.name, self._exchange.broker.boot & LARGEST, self._locator)
                 self._exchange.broker.neighbours = Neighbours(
                     name=self.name, admits=self._admission.sends, got=self._sent_directly
                 )
@@ -166,7 +171,8 @@ class EdgeBroker:
                 "filters": len(self._deadlines),
                 "not_admitted": self._deadlines.refused,
             },
-            "strange": dict(self._strange),
+            "strange": dict(self._strange.counts),
+            "strange_last": dict(self._strange.last),
             **{name: told() for name, told in self.more.items()},
         }
 
@@ -197,7 +203,7 @@ class EdgeBroker:
     def _others_changed(self) -> None:
         self._learning, self._learnt_at = None, monotonic()
         self._learn()
-        if self._entered and (self._anew or self._interest.altered):
+        if self._entered and (self._retelling.asked or self._interest.altered):
             self._tell_again()
         debtors, self._owed_otherwise = self._owed_otherwise, set()
         self._do(self._sending.edges_changed(debtors, monotonic()))
@@ -207,7 +213,7 @@ class EdgeBroker:
         for name, known in self._news.items():
             if name != self.name:
                 change = self._interest.change(name, None if known is None else edge_of(known))
-                self._anew |= change.new
+                self._retelling.ask(change.new)
                 if change.debts:
                     self._owed_otherwise.add(name)
                 if known is None:
@@ -218,8 +224,16 @@ class EdgeBroker:
 
     def _tell_again(self) -> None:
         """What others want, and to those who want some of it anew what is retained here."""
-        anew, self._anew = self._anew, set()
-        self._local.want(self._interest.filters(), anew)
+        self._local.want(self._interest.filters(), self._retelling.begin(monotonic()))
+        if self._retelling.asked:
+            self._retell_at = min(self._retell_at, monotonic() + RETELL_AFTER_S)
+
+    def _retell_on(self, now: float) -> None:
+        """What could not be told again yet, as it was being told."""
+        begun = self._retelling.begin(now)
+        if begun:
+            self._local.want(self._interest.filters(), begun)
+        self._retell_at = now + RETELL_AFTER_S if self._retelling.asked else inf
 
     def _routers_listener(self, changes: Changes[KnownRouter]) -> None:
         for name, known in changes.items():
@@ -244,7 +258,9 @@ class EdgeBroker:
             said.clear()
             self._tell(f"router {router} at {locator}: connected")
             if not any(other.connected for name, (other, _) in self._paths.items() if name != router):
-                self._retell(self._interest.filters())  # which could not be told while there was no way
+                here = [name for name, edge in self._interest.edges.items() if edge.here]
+                if here:
+                    self._retell(self._interest.filters(), here)  # which could not be told while there was no way
             self._do(self._sending.path_up(router, monotonic()))
             self._receiving.path_up()
             if self._entered:
@@ -273,6 +289,8 @@ class EdgeBroker:
     # ---- messages
 
     def _published(self, copy: Copy) -> None:
+        if copy.first:
+            copy = replace(copy, only=self._retelling.edges(copy.topic, self._interest.of(copy.topic)))
         self._do(self._sending.published(copy, monotonic()))
         if self._sending.full:
             self._local.hold(True)
@@ -285,7 +303,7 @@ class EdgeBroker:
 
     def _arrived(self, router: str, packet: Publish) -> None:
         if not self._entered:  # it comes again, if it matters
-            self._strange[EARLY] += 1
+            self._strange.came(EARLY)
             return
         now = monotonic()
         try:
@@ -296,8 +314,8 @@ class EdgeBroker:
             topic = packet.topic
             if topic.startswith(TO):
                 topic, properties = named(properties)
-        except (NoteError, StampError) as problem:
-            self._strange[str(problem)[:80]] += 1
+        except StrangeError as problem:
+            self._strange.refused(problem)
             return
         properties.pop("subscription_identifier", None)
         self._do(self._receiving.arrived(topic, packet.payload, properties, stamp, router, now))
@@ -313,13 +331,13 @@ class EdgeBroker:
             if stamp.origin != origin:
                 raise StampError("a message of another edge than the one that has sent it directly")
         except StampError as problem:
-            self._strange[str(problem)[:80]] += 1
+            self._strange.refused(problem)
             return
         rest.pop("topic_alias", None)
         if self._entered:
             self._do(self._receiving.arrived(topic, payload, rest, stamp, None, monotonic()))
         else:  # it comes again, if it matters
-            self._strange[EARLY] += 1
+            self._strange.came(EARLY)
 
     def _noted(self, payload: bytes, router: str, now: float) -> None:
         note = read_note(payload)
@@ -328,7 +346,7 @@ class EdgeBroker:
             self._do(self._receiving.nothing(note.edge, note.boot, answer))
         if note.back:
             self._do(self._sending.back(note.edge, now, router))
-            self._retell(self._interest.wishes_of(note.edge))
+            self._retell(self._interest.wishes_of(note.edge), [note.edge])
         if note.of not in (0, self._boot):  # it means numbers of a log that was lost
             return
         self._do(self._sending.came(note.edge, note.came))
@@ -337,10 +355,10 @@ class EdgeBroker:
         for refused in note.outdated:
             self._do(self._sending.outdated(note.edge, refused, now, router))
 
-    def _retell(self, filters: Iterable[str]) -> None:
+    def _retell(self, filters: Iterable[str], edges: Iterable[str]) -> None:
         """What is retained here may have been lost on its way. Several lines break and come back together."""
-        self._anew.update(filters)
-        if self._anew:
+        self._retelling.ask(filters, frozenset(edges))
+        if self._retelling.asked:
             self._retell_at = min(self._retell_at, monotonic() + RETELL_AFTER_S)
 
     def _say_back(self, router: str) -> None:
@@ -353,10 +371,16 @@ class EdgeBroker:
             try:
                 self._do_one(action)
             except Exception as bug:  # one message must not end what all others need
-                what = f"{type(bug).__name__}: {bug}"[:80]
-                self._strange[what] += 1
-                if self._strange[what] == 1:
-                    self._tell(f"a bug, sorry: {what}")
+                self._failed(action, bug)
+
+    def _failed(self, action: Action, bug: Exception) -> None:
+        what = f"{type(bug).__name__}: {bug}"
+        if self._strange.came(f"a bug: {type(bug).__name__} ({type(action).__name__})", what):
+            self._tell(f"a bug, sorry: {what[:80]}")
+        if isinstance(action, Deliver) and action.stamp.qos:
+            # Its origin would keep it for good. Sent again it would fail again, and behind those that have come since: it
+            # is counted, and settled.
+            self._receiving.committed(action.stamp)
 
     def _do_one(self, action: Action) -> None:
         match action:
@@ -379,7 +403,7 @@ class EdgeBroker:
         try:
             self.registry.watch_topic(topic, self._topic_node_listener)
         except RegistryError as problem:  # there are too many: this one stays with the router that hashing gives it
-            self._strange[str(problem).partition(";")[0][:80]] += 1
+            self._strange.came(UNWATCHED, str(problem).partition(";")[0])
             self._topic_node_listener(topic, None)
 
     def _forward(self, action: Forward) -> None:
@@ -412,14 +436,14 @@ class EdgeBroker:
             self._local.hold(self._sending.full)
             self._unwanted.look(self._wanting.anybody)
             if now >= self._retell_at:
-                self._retell_at = inf
-                self._tell_again()
+                self._retell_on(now)
             self._declare_wishes(now)
             self._local.ask_on()
             self._local.go_on()
             if now >= look_at:
                 self._look(now)
                 self._local.reserve()
+                self._retelling.look(now)
                 look_at = now + max(LOOK_EVERY_S, (1 + REST) * (monotonic() - now))
             await asyncio.sleep(TICK_S)
 

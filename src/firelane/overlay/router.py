@@ -41,8 +41,8 @@ from firelane.overlay.leader.events import (
 )
 from firelane.overlay.leader.leading import Leader, Leading
 from firelane.overlay.leader.moved import Moved, moves_as_data
-from firelane.overlay.messages.stamp import LARGEST_BOOT
 from firelane.overlay.registry import KnownEdge, KnownRouter, Load, Move, Registry, RegistryError, TopicState
+from firelane.overlay.registry.documents import LARGEST
 from firelane.overlay.registry.feed import Changes
 from firelane.overlay.registry.last_moves import batch_of
 from firelane.scenario.plan import Plan
@@ -70,7 +70,7 @@ class RoutingBroker:
         self.name, self.locator = name, locator
         self.registry = registry
         self._exchange, self._capacity, self._tell = exchange, capacity, tell
-        self._boot = exchange.broker.boot & LARGEST_BOOT
+        self._boot = exchange.broker.boot & LARGEST
         self.leading = leading or Leading()
         self._leader = Leader(self.leading)
         self._routers: dict[str, Router] = {}

@@ -9,6 +9,9 @@ from typing import Any
 from firelane.exchange.clients.session import Session, Subscription
 from firelane.exchange.lanes.message import Message, user_property
 from firelane.mqtt import TopicTree
+from firelane.mqtt.fields import Reader, variable
+from firelane.mqtt.packets import Kind
+from firelane.mqtt.properties import read_properties
 from firelane.sense.offer import GRANT
 
 OVERLAY_HAD = "$overlay/had/"  # what has come from other sites, see firelane.overlay.local.had
@@ -31,12 +34,11 @@ def without_origin(properties: dict[str, Any]) -> dict[str, Any]:
 
 def origin_of(message: Message) -> str | None:
     """What a retained message says of the site that it came from; None if it was published here."""
-    at = message.properties.rfind(_SAID)
-    if at < 0:
+    encoded = message.properties
+    if _SAID not in encoded:  # nearly all; a client may write these bytes too, as correlation data
         return None
-    at += len(_SAID)
-    size = int.from_bytes(message.properties[at : at + 2], "big")
-    return message.properties[at + 2 : at + 2 + size].decode()
+    read = read_properties(Reader(variable(len(encoded)) + encoded), Kind.PUBLISH, most_repeated=len(encoded))
+    return dict(read.get("user_property", ())).get(ORIGIN)
 
 
 @dataclass(slots=True)

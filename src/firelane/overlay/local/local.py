@@ -30,8 +30,9 @@ from firelane.overlay.local.seen import Seen
 from firelane.overlay.local.wanting import SINCE_START, Wanting
 from firelane.overlay.messages.actions import Acknowledge, Copy, Deliver
 from firelane.overlay.messages.receiving import Chain
-from firelane.overlay.messages.stamp import LARGEST_BOOT, Stamp
+from firelane.overlay.messages.stamp import Stamp
 from firelane.overlay.registry import Wish
+from firelane.overlay.registry.documents import LARGEST
 from firelane.overlay.sharing import joined
 from firelane.scenario.need import Need
 
@@ -48,8 +49,8 @@ _Asked = dict[tuple[int, int], Need]  # what clients need of one filter, by itse
 
 class Local:
     """`got` is called with every message that a local client publishes and others want, `safe` with messages from
-    elsewhere that are in the log, `over` if its session was ended; `wanting` is what clients wanted at the last look,
-    which is what others know."""
+    elsewhere that are in the log, `failed` with those that had waited and could not be published for a bug, `over` if its
+    session was ended; `wanting` is what clients wanted at the last look, which is what others know."""
 
     def __init__(
         self,
@@ -58,9 +59,10 @@ class Local:
         got: Callable[[Copy], None],
         wanting: Wanting | None = None,
         safe: Callable[[Stamp], None],
+        failed: Callable[[Deliver, Exception], None] = lambda action, bug: None,
         over: Callable[[], None] = lambda: None,
     ) -> None:
-        self._exchange, self._got, self._safe = exchange, got, safe
+        self._exchange, self._got, self._safe, self._failed = exchange, got, safe, failed
         self._wanting = wanting or Wanting()
         self._inside = Inside(exchange.server, OVERLAY, self._take, over=over, window=65_535)
         self._wanted: dict[str, Wish] = {}
@@ -72,7 +74,7 @@ class Local:
         self._unsaid: deque[Subscribe | Unsubscribe] = deque()  # what is still to be asked of the exchange
         self._had = Had()
         self._retold, self._seen = Retold(self._wanting), Seen()
-        self._numbering = Numbering(exchange.broker.retained, exchange.broker.boot & LARGEST_BOOT)
+        self._numbering = Numbering(exchange.broker.retained, exchange.broker.boot & LARGEST)
         self._origins = Origins()
         self._known: dict[str, tuple[_Asked, Wish]] | None = None  # what was wanted at the last look
         self.refused: Counter[str] = Counter()
@@ -204,6 +206,12 @@ class Local:
             some.append(packet)
         self._inside.say(*some)
 
+    def has_told(self, one: str) -> bool:
+        """Whether the exchange has told all that is retained of a filter since it was asked for it."""
+        subscription = self._inside.session.subscriptions.get(one)
+        asking = self._unsaid or self._inside.connection.stalled_until  # while it waits nothing of that has begun
+        return not asking and (subscription is None or subscription.lane.replay is None)
+
     def hold(self, holding: bool) -> None:
         """Whether messages of QoS 1 and 2 for others are to wait in the exchange."""
         self._inside.hold(holding)
@@ -231,7 +239,10 @@ class Local:
         while self._waiting and self._is_room(self._waiting[0]):
             action = self._waiting.popleft()
             self._waiting_bytes -= action.size_bytes
-            self._deliver(action)
+            try:
+                self._deliver(action)
+            except Exception as bug:  # nobody who waits for it is there to be told
+                self._failed(action, bug)
 
     def _needs_room(self, action: Deliver) -> bool:
         return bool(action.stamp.qos or action.stamp.retain)
@@ -324,14 +335,17 @@ class Local:
 
 
 def _parted(kept: Message | None) -> tuple[str, int, int | None]:
-    """The site of a retained message, empty if it is this one; its number there, and the boot of that if known."""
-    match ((kept and origin_of(kept)) or "").split(" "):
-        case [site, number, boot]:
-            return site, int(number, 16), int(boot, 16)
-        case [site, number]:  # as it was written before
-            return site, int(number, 16), None
-        case _:
-            return "", 0, None
+    """The site of a retained message, empty if it is this one, as what cannot be read is; its number there, and the
+    boot of that if known."""
+    try:
+        match ((kept and origin_of(kept)) or "").split(" "):
+            case [site, number, boot]:
+                return site, int(number, 16), int(boot, 16)
+            case [site, number]:  # as it was written before
+                return site, int(number, 16), None
+    except ValueError:
+        pass
+    return "", 0, None
 
 
 def _differ(one: Wish, other: Wish) -> bool:

@@ -19,6 +19,7 @@ class Copy:
     number: int
     retain: bool = False
     first: int = 0  # of a retained message that is told again: the number that it had when it was published
+    only: tuple[str, ...] | None = None  # edges that it is told again to, if not all that want it
     packet_id: int = 0  # of QoS 1 and 2: what is acknowledged once every interested edge has it
     properties: dict[str, Any] = field(default_factory=dict)
 

@@ -12,10 +12,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from firelane.errors import FirelaneError
+from firelane.overlay.messages.strange import StrangeError
+from firelane.overlay.registry.documents import LARGEST
 from firelane.overlay.registry.names import is_broker_name
 
 FORMAT = 1
+NO_NOTE = "no note between edges"
 MOST_NUMBERS = 1000  # in one note
 AGAIN_AT_ONCE = 64  # messages that are sent again when an edge says that it misses some, or at one look
 FOR = "$overlay/for/"
@@ -28,11 +30,11 @@ def _broker_name(name: str) -> str:
     return name
 
 
-Number = Annotated[int, Field(ge=0, lt=2**63)]
+Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, AfterValidator(_broker_name)]
 
 
-class NoteError(FirelaneError):
+class NoteError(StrangeError):
     """A note between edges that cannot be read."""
 
 
@@ -91,7 +93,7 @@ def read_note(payload: bytes) -> Note:
             raise NoteError(f"a note between edges that is not of format {FORMAT}")
         return _NOTE.validate_python(data)
     except (ValueError, RecursionError):
-        raise NoteError(f"'{payload[:60].decode(errors='replace')}' is no note between edges") from None
+        raise NoteError(NO_NOTE, f"'{payload[:60].decode(errors='replace')}' is {NO_NOTE}") from None
 
 
 _NAMES = tuple(one.name for one in fields(Note))

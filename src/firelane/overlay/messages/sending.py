@@ -14,10 +14,10 @@ Checked by: tests/overlay/test_message_histories.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from firelane.overlay.interest import Interest
 from firelane.overlay.messages.actions import Acknowledge, Action, Copy, Direct, Forward, Tell, Unwatch, Watch
@@ -46,6 +46,7 @@ class Route(NamedTuple):
 
 
 UNKNOWN = Route(None, 0)
+Way = TypeVar("Way", str, str | None)
 
 
 @dataclass(slots=True)
@@ -166,7 +167,7 @@ class Sending:
     def published(self, copy: Copy, now: float) -> list[Action]:
         """A local client has published something that may be wanted elsewhere."""
         wants = self._interest.of(copy.topic)
-        missing = [edge for edge, qos in wants.items() if qos] if copy.qos else []
+        missing = [edge for edge, qos in wants.items() if qos] if copy.qos and copy.only is None else []
         if copy.first:  # what is retained is told to those who are away when they are back
             missing = [edge for edge in missing if self._interest.is_here(edge)]
         done: list[Action] = [Acknowledge(copy.packet_id, copy.qos)] if copy.qos and not missing else []
@@ -178,7 +179,8 @@ class Sending:
             state = self._new_topic(copy.topic, now)
             done.append(Watch(copy.topic))
         if not missing:
-            return done + self._directly(copy, 0, 0) + self._send_plainly(copy, state)
+            directly = self._directly(copy, 0, 0) if copy.only is None else []
+            return done + directly + self._send_plainly(copy, state)
         router, epoch, missed = self.route(copy.topic) if state.known else UNKNOWN
         self._count_missed(copy.topic, [edge for edge in missed if not wants.get(edge)])  # others are sent it again
         for edge in self._interest.direct(copy.topic):
@@ -215,9 +217,18 @@ class Sending:
         if router is None:
             self.dropped["no path"] += 1
             return []
-        self._count_missed(copy.topic, missed)
         stamp = Stamp(self._name, self._boot, copy.number, 0, epoch, 0, copy.retain, copy.first)
+        if copy.only is not None:
+            ways = [router, *sorted(self._paths - {router})]
+            edges = [edge for edge in copy.only if not self._owes(state, edge, copy.first)]
+            return [Forward(self._way(ways, edge), copy, stamp, edge) for edge in edges]
+        self._count_missed(copy.topic, missed)
         return [Forward(router, copy, stamp)]
+
+    def _owes(self, state: _Topic, edge: str, first: int) -> bool:
+        """Whether an edge gets this retained message anyway, with its QoS: told before that it would come twice."""
+        lacked = self._keeping.lacked(edge)
+        return any((one.copy.first or number) == first and number in lacked for number, one in state.kept.items())
 
     def _count_missed(self, topic: str, edges: Collection[str]) -> None:
         """What these get with QoS 0 does not come to them through a router; perhaps directly."""
@@ -407,7 +418,7 @@ class Sending:
             edges = [edge for edge in edges if edge in hurried]
             if not edges:
                 return []
-        ways = [through]
+        ways: list[str | None] = [through]
         if through is None:
             kept.attempts += 1
             ways = [None] if router is None else [router, *sorted(self._paths - {router})]
@@ -416,7 +427,7 @@ class Sending:
             kept.rest(now)
         return [action for edge in edges for action in self._once_more(kept, self._way(ways, edge), epoch, now, edge)]
 
-    def _way(self, ways: list[str | None], edge: str) -> str | None:
+    def _way(self, ways: Sequence[Way], edge: str) -> Way:
         """The first by which an edge can be reached."""
         unreached = self._interest.unreached.get(edge, ())
         return next((one for one in ways if one not in unreached), ways[0])

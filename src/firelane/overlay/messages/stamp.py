@@ -8,15 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from firelane.errors import FirelaneError
+from firelane.overlay.messages.strange import StrangeError
+from firelane.overlay.registry.documents import LARGEST
 from firelane.overlay.registry.names import is_broker_name
 
 NAME = "firelane-overlay"
 FORMAT = "1"
-LARGEST_BOOT = 2**63 - 1  # as brokers tell it each other: notes take no larger numbers
+NO_STAMP = "no stamp of another site"
 
 
-class StampError(FirelaneError):
+class StampError(StrangeError):
     """A message between sites that does not say where it is from."""
 
 
@@ -52,7 +53,7 @@ def taken_off(properties: dict[str, Any]) -> tuple[Stamp, dict[str, Any]]:
     others = properties.get("user_property", ())
     found = [text for name, text in others if name == NAME]
     if len(found) != 1:
-        raise StampError(f"a message with {len(found)} stamps of other sites instead of one")
+        raise StampError("not one stamp", f"a message with {len(found)} stamps of other sites instead of one")
     rest = [one for one in others if one[0] != NAME]
     left = {**properties, "user_property": rest}
     if not rest:
@@ -67,8 +68,9 @@ def _read(text: str) -> Stamp:
         origin, _, first = origin.partition(" ")  # names of brokers have no spaces
         told = int(first or "0", 16)
     except ValueError:
-        raise StampError(f"'{text[:60]}' is no stamp of another site") from None
-    sound = is_broker_name(origin) and min(boot, number, after, epoch, flags, told) >= 0
-    if form != FORMAT or not sound or flags > 6 or flags & 3 == 3 or after >= max(number, 1):
-        raise StampError(f"'{text[:60]}' is no stamp of another site")
+        raise StampError(NO_STAMP, f"'{text[:60]}' is {NO_STAMP}") from None
+    counts = boot, number, after, epoch, told
+    sound = is_broker_name(origin) and min(counts) >= 0 and max(counts) <= LARGEST
+    if form != FORMAT or not sound or not 0 <= flags <= 6 or flags & 3 == 3 or after >= max(number, 1):
+        raise StampError(NO_STAMP, f"'{text[:60]}' is {NO_STAMP}")
     return Stamp(origin, boot, number, after, epoch, flags & 3, bool(flags >> 2), told)

@@ -23,7 +23,8 @@ def _filter_between_sites(text: str) -> str:
     return text
 
 
-Count = Annotated[int, Field(ge=0)]
+LARGEST = 2**63 - 1  # number of any kind that brokers tell each other
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Capacity = Annotated[float, Field(ge=0.001, le=1000.0)]  # a router's, beside others'
 Locator = Annotated[str, Field(min_length=1, max_length=300)]  # host:port
