@@ -95,24 +95,28 @@ def test_bugs_are_counted_by_kind_and_told_once():
     assert said == ["a bug, sorry: ValueError: topic t/0"]
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_message_that_cannot_be_delivered_here_is_told_and_not_kept_elsewhere_for_good(tmp_path, qos):
+@pytest.mark.parametrize(("qos", "waits"), [(0, False), (1, False), (2, False), (1, True), (2, True)])
+def test_a_message_that_cannot_be_delivered_here_is_told_and_not_kept_elsewhere_for_good(tmp_path, qos, waits):
     async def main():
         got = []
         async with asyncio.timeout(40), sites(tmp_path, routers=("r",)) as here:
             edge = here.brokers["b"]
-            deliver = edge._local.deliver
+            local, room = edge._local, [not waits]
+            is_room, deliver = local._is_room, local._deliver
 
             def fails(action):
                 if action.payload == b"1":
                     raise ValueError(action.topic)
                 deliver(action)
 
-            edge._local.deliver = fails
+            local._deliver = fails
+            local._is_room = lambda action: room[0] and is_room(action)
             with stock(here, "b", "ben", got=got, wants="fire", qos=2), stock(here, "a", "ann") as ann:
                 await until(lambda: bool(here.brokers["a"]._interest.of("fire")))
                 for n in range(3):
                     ann.publish("fire", b"%d" % n, qos=qos)
+                await until(lambda: len(got) == 2 or len(local._waiting) == 3)
+                room[0] = True
                 await until(lambda: len(got) == 2)
                 await until(lambda: here.brokers["a"].statistics()["kept"] == 0, within_s=4.0)
             assert got == [("fire", b"0"), ("fire", b"2")]

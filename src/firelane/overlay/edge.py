@@ -378,8 +378,8 @@ class EdgeBroker:
         if self._strange.came(f"a bug: {type(bug).__name__} ({type(action).__name__})", what):
             self._tell(f"a bug, sorry: {what[:80]}")
         if isinstance(action, Deliver) and action.stamp.qos:
-            # Its origin would keep it for good. Sent again it would fail again, and behind those that have come since: it
-            # is counted, and settled.
+            # Its origin would keep it for good. Sent again it would fail again, and behind those that have come since:
+            # it is counted, and settled.
             self._receiving.committed(action.stamp)
 
     def _do_one(self, action: Action) -> None:

@@ -49,8 +49,8 @@ _Asked = dict[tuple[int, int], Need]  # what clients need of one filter, by itse
 
 class Local:
     """`got` is called with every message that a local client publishes and others want, `safe` with messages from
-    elsewhere that are in the log, `failed` with those that had waited and could not be published for a bug, `over` if its
-    session was ended; `wanting` is what clients wanted at the last look, which is what others know."""
+    elsewhere that are in the log, `failed` with those that had waited and could then not be published for a bug, `over`
+    if its session was ended; `wanting` is what clients wanted at the last look, which is what others know."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Local:
         got: Callable[[Copy], None],
         wanting: Wanting | None = None,
         safe: Callable[[Stamp], None],
-        failed: Callable[[Deliver, Exception], None] = lambda action, bug: None,
+        failed: Callable[[Deliver, Exception], None] = lambda action, bug: _raise(bug),
         over: Callable[[], None] = lambda: None,
     ) -> None:
         self._exchange, self._got, self._safe, self._failed = exchange, got, safe, failed
@@ -332,6 +332,10 @@ class Local:
     def _release(self, packet_id: int) -> None:
         self._free.append(packet_id)
         self.go_on()
+
+
+def _raise(bug: Exception) -> None:
+    raise bug
 
 
 def _parted(kept: Message | None) -> tuple[str, int, int | None]:
